@@ -1,0 +1,51 @@
+# Quorate: everything that is done to this tree by a machine. CI runs these targets and nothing else.
+SHELL := /bin/bash
+TOOL  := go tool -modfile=.ci/tools/go.mod
+GOBIN := $(shell go env GOROOT)/bin
+
+# Packages whose tests start processes; everything else is tested without processes.
+PROCESS_PACKAGES := /test/cluster$$|/test/chaos$$
+ROUNDS ?= 20
+SEED   ?=
+COUNT  ?= 7
+
+.DEFAULT_GOAL := help
+.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench chaos clean
+
+help: ## show the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/quorate, static
+	CGO_ENABLED=0 go build -trimpath -o bin/quorate ./cmd/quorate
+
+test-unit: ## everything that starts no process, with the race detector
+	@.ci/test-unit '$(PROCESS_PACKAGES)'
+
+test-process: ## the tests that start processes, built without the race detector
+	@.ci/test-process
+
+test: test-unit test-process ## all tests
+
+lint: ## gofmt, go vet, staticcheck, buf lint
+	@out=$$($(GOBIN)/gofmt -l . ); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	$(TOOL) buf lint
+
+proto: ## generate Go from the .proto files
+	$(TOOL) buf generate --template proto/buf.gen.yaml
+
+proto-check: ## buf lint, generated code up to date, nothing broken against the last commit of main
+	@.ci/proto-check
+
+rewrite: ## write the golden files anew; review them like code
+	go test $$(grep -rl --include='*_test.go' -e 'datadriven\.' -e 'golden\.' . | xargs -n1 dirname | sort -u) -rewrite
+
+bench: ## the benchmarks, medians of COUNT runs
+	@.ci/bench $(COUNT)
+
+chaos: ## kill and pause processes at random: ROUNDS=20 SEED=
+	@.ci/chaos '$(ROUNDS)' '$(SEED)'
+
+clean: ## remove what build made
+	rm -rf bin

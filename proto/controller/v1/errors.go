@@ -1,0 +1,74 @@
+package controllerpb
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// codeInfo is what Kafka says of one code.
+type codeInfo struct {
+	name      string
+	meaning   string
+	retriable bool
+}
+
+// errorCodes is the one table of error codes: name, meaning and retriability as Kafka's protocol has them.
+// The words come from franz-go's kerr, so that they are not typed a second time.
+var errorCodes = codeTable()
+
+func codeTable() map[ErrorCode]codeInfo {
+	table := make(map[ErrorCode]codeInfo, len(ErrorCode_name))
+	table[ErrorCode_ERROR_CODE_UNSPECIFIED] = codeInfo{name: "NONE", meaning: "No error."}
+	for number := range ErrorCode_name {
+		if e := kerr.TypedErrorForCode(int16(number)); e != nil {
+			table[ErrorCode(number)] = codeInfo{name: e.Message, meaning: e.Description, retriable: e.Retriable}
+		}
+	}
+	return table
+}
+
+// KafkaName returns the name that Kafka's protocol gives the code, such as NOT_CONTROLLER; NONE for no error.
+func (x ErrorCode) KafkaName() string {
+	if info, ok := errorCodes[x]; ok {
+		return info.name
+	}
+	return fmt.Sprintf("UNKNOWN_CODE_%d", int32(x))
+}
+
+// Retriable tells whether Kafka's protocol lets a client repeat the request unchanged.
+func (x ErrorCode) Retriable() bool { return errorCodes[x].retriable }
+
+// Meaning returns Kafka's sentence about the code.
+func (x ErrorCode) Meaning() string { return errorCodes[x].meaning }
+
+// NewError returns a refusal. The text names the rule, the limit, the value given and the next step.
+func NewError(code ErrorCode, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// RefusedError carries a refusal through Go code. Decisions return it, the gRPC server puts Err into the details
+// of a status, and clients make it again from there.
+type RefusedError struct {
+	Err *Error
+}
+
+// Refuse returns a [RefusedError].
+func Refuse(code ErrorCode, format string, args ...any) error {
+	return &RefusedError{Err: NewError(code, format, args...)}
+}
+
+// Error returns Kafka's name of the code, then the message.
+func (e *RefusedError) Error() string {
+	return e.Err.GetCode().KafkaName() + ": " + e.Err.GetMessage()
+}
+
+// CodeOf returns the code of a refusal anywhere in the chain of err, and whether there is one.
+func CodeOf(err error) (ErrorCode, bool) {
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		return refused.Err.GetCode(), true
+	}
+	return ErrorCode_ERROR_CODE_UNSPECIFIED, false
+}

@@ -1,0 +1,73 @@
+package controllerpb
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Every code of the enum has Kafka's number under Kafka's name.
+func TestErrorCodesAreKafkas(t *testing.T) {
+	for number, enumName := range ErrorCode_name {
+		code := ErrorCode(number)
+		if code == ErrorCode_ERROR_CODE_UNSPECIFIED {
+			if got := code.KafkaName(); got != "NONE" {
+				t.Errorf("code 0: name %q, want NONE", got)
+			}
+			continue
+		}
+		want := strings.TrimPrefix(enumName, "ERROR_CODE_")
+		if got := code.KafkaName(); got != want {
+			t.Errorf("code %d: enum says %s, Kafka says %s", number, want, got)
+		}
+		if got, want := code.Retriable(), kerr.IsRetriable(kerr.ErrorForCode(int16(number))); got != want {
+			t.Errorf("%s: retriable %v, want %v", code.KafkaName(), got, want)
+		}
+		if code.Meaning() == "" {
+			t.Errorf("%s has no meaning", code.KafkaName())
+		}
+	}
+}
+
+// "I know less than you" is retriable, "you know less than I" is not (KAFKA-14154).
+func TestErrorCodesRetriable(t *testing.T) {
+	for code, want := range map[ErrorCode]bool{
+		ErrorCode_ERROR_CODE_NOT_CONTROLLER:         true,
+		ErrorCode_ERROR_CODE_OFFSET_NOT_AVAILABLE:   true,
+		ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH:    true,
+		ErrorCode_ERROR_CODE_INVALID_UPDATE_VERSION: false,
+		ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH:     false,
+		ErrorCode_ERROR_CODE_INVALID_REQUEST:        false,
+		ErrorCode_ERROR_CODE_UNSPECIFIED:            false,
+	} {
+		if got := code.Retriable(); got != want {
+			t.Errorf("%s: retriable %v, want %v", code.KafkaName(), got, want)
+		}
+	}
+}
+
+func TestUnknownCodeNamesItsNumber(t *testing.T) {
+	if got, want := ErrorCode(9999).KafkaName(), "UNKNOWN_CODE_9999"; got != want {
+		t.Errorf("name %q, want %q", got, want)
+	}
+	if ErrorCode(9999).Retriable() {
+		t.Error("an unknown code must not invite a repetition")
+	}
+}
+
+func TestRefusedErrorKeepsCodeAndText(t *testing.T) {
+	err := fmt.Errorf("send: %w", Refuse(ErrorCode_ERROR_CODE_INVALID_PARTITIONS, "partitions=%d is below 1", 0))
+	code, ok := CodeOf(err)
+	if !ok || code != ErrorCode_ERROR_CODE_INVALID_PARTITIONS {
+		t.Fatalf("CodeOf = %v, %v", code, ok)
+	}
+	if got, want := err.Error(), "send: INVALID_PARTITIONS: partitions=0 is below 1"; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+	if _, ok := CodeOf(errors.New("other")); ok {
+		t.Error("CodeOf found a code in an error that has none")
+	}
+}

@@ -3,6 +3,7 @@ package controllerpb
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -15,15 +16,15 @@ type codeInfo struct {
 }
 
 // errorCodes is the one table of error codes: name, meaning and retriability as Kafka's protocol has them.
-// The words come from franz-go's kerr, so that they are not typed a second time.
+// Names are those of the enum, the rest comes from franz-go's kerr, so that nothing is typed a second time.
 var errorCodes = codeTable()
 
 func codeTable() map[ErrorCode]codeInfo {
 	table := make(map[ErrorCode]codeInfo, len(ErrorCode_name))
 	table[ErrorCode_ERROR_CODE_UNSPECIFIED] = codeInfo{name: "NONE", meaning: "No error."}
-	for number := range ErrorCode_name {
+	for number, name := range ErrorCode_name {
 		if e := kerr.TypedErrorForCode(int16(number)); e != nil {
-			table[ErrorCode(number)] = codeInfo{name: e.Message, meaning: e.Description, retriable: e.Retriable}
+			table[ErrorCode(number)] = codeInfo{name: strings.TrimPrefix(name, "ERROR_CODE_"), meaning: e.Description, retriable: e.Retriable}
 		}
 	}
 	return table

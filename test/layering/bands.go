@@ -77,7 +77,7 @@ var homes = map[string][]string{
 	"go.etcd.io/bbolt":                 {"quorum"},
 	"github.com/spf13/cobra":           {"cmd/quorate"},
 	"github.com/magiconair/properties": {"cmd/quorate/node"},
-	"github.com/twmb/franz-go":         {"broker"},
+	"github.com/twmb/franz-go":         {"broker", "proto/controller/v1"},
 }
 
 // purePackages read no clock, start no goroutine and touch nothing outside.

@@ -1,0 +1,118 @@
+package image
+
+import "slices"
+
+// reindex brings the indexes from the old state of a partition to the new one; either may be nil.
+func (d *Delta) reindex(ordinal uint32, old, new *Partition) {
+	ix := &d.indexes
+	if old == nil {
+		old = &noPartition
+	}
+	if new == nil {
+		new = &noPartition
+	}
+	if !slices.Equal(old.Replicas, new.Replicas) || !slices.Equal(old.ISR, new.ISR) {
+		d.reindexReplicas(ordinal, old, new)
+	}
+	if len(old.ELR)+len(old.LastKnownELR)+len(new.ELR)+len(new.LastKnownELR) > 0 {
+		d.reindexELR(ordinal, old, new)
+	}
+	if old.Leader != new.Leader {
+		if old.Leader != NoBroker {
+			d.editIndex(old.Leader).leaders--
+			d.trimIndex(old.Leader)
+		}
+		if new.Leader != NoBroker {
+			d.editIndex(new.Leader).leaders++
+		}
+	}
+	ix.leaderless.put(d.gen, ordinal, new != &noPartition && new.Leader == NoBroker)
+	ix.notPreferred.put(d.gen, ordinal, isNotPreferred(new))
+	ix.reassigning.put(d.gen, ordinal, new.IsReassigning())
+}
+
+var noPartition = Partition{Leader: NoBroker}
+
+func (d *Delta) reindexReplicas(ordinal uint32, old, new *Partition) {
+	for _, id := range new.Replicas {
+		out := !slices.Contains(new.ISR, id)
+		was := slices.Contains(old.Replicas, id)
+		if was && out == !slices.Contains(old.ISR, id) {
+			continue
+		}
+		ix := d.editIndex(id)
+		if !was {
+			ix.on.put(d.gen, ordinal, true)
+		}
+		ix.outside.put(d.gen, ordinal, out)
+	}
+	for _, id := range old.Replicas {
+		if !slices.Contains(new.Replicas, id) {
+			ix := d.editIndex(id)
+			ix.on.put(d.gen, ordinal, false)
+			ix.outside.put(d.gen, ordinal, false)
+			d.trimIndex(id)
+		}
+	}
+}
+
+func (d *Delta) reindexELR(ordinal uint32, old, new *Partition) {
+	in := func(p *Partition, id BrokerID) bool {
+		return slices.Contains(p.ELR, id) || slices.Contains(p.LastKnownELR, id)
+	}
+	for _, list := range [][]BrokerID{new.ELR, new.LastKnownELR} {
+		for _, id := range list {
+			if !in(old, id) {
+				d.editIndex(id).elr.put(d.gen, ordinal, true)
+			}
+		}
+	}
+	for _, list := range [][]BrokerID{old.ELR, old.LastKnownELR} {
+		for _, id := range list {
+			if !in(new, id) {
+				d.editIndex(id).elr.put(d.gen, ordinal, false)
+				d.trimIndex(id)
+			}
+		}
+	}
+}
+
+// editIndex returns the index of a broker for writing. The few last ones are kept at hand.
+func (d *Delta) editIndex(id BrokerID) *brokerIndex {
+	if d.recent == nil {
+		n := 16
+		if d.snapshot {
+			n = 1024
+		}
+		d.recent = make([]recentIndex, n)
+	}
+	slot := uint32(id) % uint32(len(d.recent))
+	if c := &d.recent[slot]; c.index != nil && c.id == id {
+		return c.index
+	}
+	ix, ok := d.indexes.brokers.get(id)
+	if !ok || ix.gen != d.gen {
+		n := new(brokerIndex)
+		if ok {
+			*n = *ix
+		}
+		n.gen = d.gen
+		d.indexes.brokers.set(d.gen, id, n)
+		ix = n
+	}
+	d.recent[slot] = recentIndex{id, ix}
+	return ix
+}
+
+// trimIndex forgets a broker that nothing refers to any more.
+func (d *Delta) trimIndex(id BrokerID) {
+	if d.editIndex(id).isEmpty() {
+		d.indexes.brokers.delete(d.gen, id)
+		d.recent[uint32(id)%uint32(len(d.recent))] = recentIndex{}
+	}
+}
+
+type recentIndex struct {
+	id    BrokerID
+	index *brokerIndex
+}

@@ -1,0 +1,136 @@
+package image
+
+import "math"
+
+// A page of the arena holds 32 partitions of 32 bytes.
+const pageLen = 32
+
+type partitionPage [pageLen]packed
+
+// packed is a partition in 32 bytes without pointers. Lists other than the replicas are lists of positions in
+// replicas, in their order. What does not fit (see pack) is kept whole in the spill table under the same ordinal.
+type packed struct {
+	replicas       [maxSlots]uint16
+	topic          uint32 // ordinal of the topic
+	partition      int32
+	leaderEpoch    int32
+	partitionEpoch int32
+	bits           uint64
+}
+
+// Layout of packed.bits. A list is a 3-bit count and four 2-bit slots.
+const (
+	maxSlots = 4
+	noSlot   = 7
+
+	bitPresent    = 1 << 0
+	bitSpilled    = 1 << 1
+	bitRecovering = 1 << 2
+
+	shiftReplicas = 3 // 3 bits
+	shiftLeader   = 6 // 3 bits, noSlot for none
+	shiftISR      = 9
+	shiftELR      = 20
+	shiftLastELR  = 31
+)
+
+func (r *packed) present() bool { return r.bits&bitPresent != 0 }
+func (r *packed) spilled() bool { return r.bits&bitSpilled != 0 }
+
+// pack tells whether p fits, and if so writes it, topic and number aside, to r.
+func (r *packed) pack(p *Partition) bool {
+	if len(p.Replicas) > maxSlots || len(p.AddingReplicas)+len(p.RemovingReplicas)+len(p.OriginalReplicas) > 0 {
+		return false
+	}
+	bits := uint64(bitPresent) | uint64(len(p.Replicas))<<shiftReplicas
+	var replicas [maxSlots]uint16
+	for i, id := range p.Replicas {
+		if id > math.MaxUint16 {
+			return false
+		}
+		replicas[i] = uint16(id)
+	}
+	leader := noSlot
+	if p.Leader != NoBroker {
+		if leader = slot(p.Replicas, p.Leader); leader < 0 {
+			return false
+		}
+	}
+	bits |= uint64(leader) << shiftLeader
+	isr, ok1 := packList(p.Replicas, p.ISR)
+	elr, ok2 := packList(p.Replicas, p.ELR)
+	last, ok3 := packList(p.Replicas, p.LastKnownELR)
+	if !ok1 || !ok2 || !ok3 {
+		return false
+	}
+	bits |= isr<<shiftISR | elr<<shiftELR | last<<shiftLastELR
+	if p.Recovering {
+		bits |= bitRecovering
+	}
+	r.replicas, r.bits = replicas, bits
+	r.leaderEpoch, r.partitionEpoch = int32(p.LeaderEpoch), int32(p.PartitionEpoch)
+	return true
+}
+
+func packList(replicas, list []BrokerID) (uint64, bool) {
+	if len(list) > maxSlots {
+		return 0, false
+	}
+	v := uint64(len(list))
+	for i, id := range list {
+		s := slot(replicas, id)
+		if s < 0 {
+			return 0, false
+		}
+		v |= uint64(s) << (3 + 2*i)
+	}
+	return v, true
+}
+
+func slot(replicas []BrokerID, id BrokerID) int {
+	for i, r := range replicas {
+		if r == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// unpackRoom is the number of ids that an unpacked partition can need.
+const unpackRoom = 4 * maxSlots
+
+// unpack writes the partition, which is not a spilled one, to p; its lists are cut from room.
+func (r *packed) unpack(p *Partition, room []BrokerID) {
+	n := int(r.bits >> shiftReplicas & 7)
+	room = room[:0]
+	for _, id := range r.replicas[:n] {
+		room = append(room, BrokerID(id))
+	}
+	p.Replicas, room = room[:n:n], room[n:]
+	p.ISR, room = r.unpackList(r.bits>>shiftISR, room)
+	p.ELR, room = r.unpackList(r.bits>>shiftELR, room)
+	p.LastKnownELR, _ = r.unpackList(r.bits>>shiftLastELR, room)
+	p.AddingReplicas, p.RemovingReplicas, p.OriginalReplicas = nil, nil, nil
+	p.Leader = NoBroker
+	if s := r.bits >> shiftLeader & 7; s != noSlot {
+		p.Leader = BrokerID(r.replicas[s])
+	}
+	p.LeaderEpoch, p.PartitionEpoch = LeaderEpoch(r.leaderEpoch), PartitionEpoch(r.partitionEpoch)
+	p.Recovering = r.bits&bitRecovering != 0
+}
+
+func (r *packed) unpackList(v uint64, room []BrokerID) (list, rest []BrokerID) {
+	n := int(v & 7)
+	if n == 0 {
+		return nil, room
+	}
+	for i := range n {
+		room = append(room, BrokerID(r.replicas[v>>(3+2*i)&3]))
+	}
+	return room[:n:n], room[n:]
+}
+
+// size returns the number of ids in all lists.
+func (r *packed) size() int {
+	return int(r.bits>>shiftReplicas&7 + r.bits>>shiftISR&7 + r.bits>>shiftELR&7 + r.bits>>shiftLastELR&7)
+}

@@ -42,7 +42,7 @@ func (e *Env) Now() time.Time { return e.Clock.Now() }
 // OS is the world as the operating system offers it. Outgoing connections are bound to localAddress (an IP
 // address without a port) unless it is empty.
 func OS(localAddress string) *Env {
-	return &Env{Network: osNetwork{local: localAddress}, FS: osFS{}, Clock: osClock{}}
+	return &Env{Network: osNetwork{local: localAddress}, FS: osFS{}, Clock: osClock{}, Hook: processHook()}
 }
 
 type osClock struct{}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Keys that decisions themselves read.
+const (
+	configMinInsyncReplicas     = "min.insync.replicas"
+	configUncleanLeaderElection = "unclean.leader.election.enable"
+)
+
+// configRule checks a value; the error says what the value must be.
+type configRule func(value string) error
+
+// topicConfigs are the keys that a topic may set, with Kafka's names and bounds (org.apache.kafka.common.config.TopicConfig).
+var topicConfigs = map[string]configRule{
+	configMinInsyncReplicas:                   atLeast(1, 1<<31-1),
+	configUncleanLeaderElection:               boolean,
+	"retention.ms":                            atLeast(-1, 1<<63-1),
+	"retention.bytes":                         atLeast(-1, 1<<63-1),
+	"segment.bytes":                           atLeast(14, 1<<31-1),
+	"segment.ms":                              atLeast(1, 1<<63-1),
+	"segment.index.bytes":                     atLeast(4, 1<<31-1),
+	"segment.jitter.ms":                       atLeast(0, 1<<63-1),
+	"index.interval.bytes":                    atLeast(0, 1<<31-1),
+	"max.message.bytes":                       atLeast(0, 1<<31-1),
+	"flush.messages":                          atLeast(1, 1<<63-1),
+	"flush.ms":                                atLeast(0, 1<<63-1),
+	"file.delete.delay.ms":                    atLeast(0, 1<<63-1),
+	"preallocate":                             boolean,
+	"compression.type":                        oneOf("producer"),
+	"cleanup.policy":                          oneOf("delete"),
+	"message.timestamp.type":                  oneOf("CreateTime", "LogAppendTime"),
+	"message.timestamp.before.max.ms":         atLeast(0, 1<<63-1),
+	"message.timestamp.after.max.ms":          atLeast(0, 1<<63-1),
+	"leader.replication.throttled.replicas":   throttledReplicas,
+	"follower.replication.throttled.replicas": throttledReplicas,
+}
+
+// checkTopicConfig tells what is wrong with a topic's config; the text names key, value and rule.
+func checkTopicConfig(key, value string) error { return checkConfig(topicConfigs, "topic", key, value) }
+
+func checkConfig(rules map[string]configRule, scope, key, value string) error {
+	rule, ok := rules[key]
+	if !ok {
+		return fmt.Errorf("%s config %q is unknown; nearest known is %q", scope, key, nearest(rules, key))
+	}
+	if err := rule(value); err != nil {
+		return fmt.Errorf("%s config %s=%q: %w", scope, key, value, err)
+	}
+	return nil
+}
+
+func atLeast(low, high int64) configRule {
+	return func(value string) error {
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if err != nil || n < low || n > high {
+			return fmt.Errorf("must be a whole number from %d to %d", low, high)
+		}
+		return nil
+	}
+}
+
+func boolean(value string) error { return oneOf("true", "false")(value) }
+
+func oneOf(values ...string) configRule {
+	return func(value string) error {
+		if !slices.Contains(values, value) {
+			return fmt.Errorf("must be %s", strings.Join(values, " or "))
+		}
+		return nil
+	}
+}
+
+// throttledReplicas takes "*", nothing, or partition:broker pairs. Throttles are stored, and are not the controller's business.
+func throttledReplicas(value string) error {
+	if value == "*" || value == "" {
+		return nil
+	}
+	for _, pair := range strings.Split(value, ",") {
+		p, b, ok := strings.Cut(strings.TrimSpace(pair), ":")
+		if _, err := strconv.ParseUint(p, 10, 31); !ok || err != nil {
+			return fmt.Errorf(`must be "*" or a list of partition:broker`)
+		}
+		if _, err := strconv.ParseUint(b, 10, 31); err != nil {
+			return fmt.Errorf(`must be "*" or a list of partition:broker`)
+		}
+	}
+	return nil
+}
+
+// nearest returns the known key with the smallest edit distance, the first by name among equals.
+func nearest(rules map[string]configRule, key string) string {
+	best, bestDistance := "", -1
+	if len(key) > topicNameMax {
+		key = key[:topicNameMax]
+	}
+	for _, known := range slices.Sorted(maps.Keys(rules)) {
+		if d := editDistance(key, known); bestDistance < 0 || d < bestDistance {
+			best, bestDistance = known, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,170 @@
+package controller
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/fsm/image"
+)
+
+// Beat is what the active controller knows of one broker beside its registration.
+type Beat struct {
+	Broker image.BrokerID
+	// LastContact is when the broker was heard last, or when its session began anew.
+	LastContact time.Time
+	// MetadataOffset is what the broker has applied and acted on, as its last heartbeat told; [image.NoOffset] if none
+	// came since the claim or since its registration.
+	MetadataOffset image.MetadataOffset
+	// Chain belongs to MetadataOffset.
+	Chain image.Chain
+	// SettledOffset is an offset from which on no record put the broker into an ISR: it is fenced since then.
+	// A new incarnation must have judged its logs by an image at least as new.
+	SettledOffset image.MetadataOffset
+}
+
+// Liveness is the soft state of one claim: when each broker was heard and what it has applied. It is a value: updates
+// return another one and leave the receiver as it was. It dies with the claim.
+//
+// Whether a broker is fenced is not in here: the pending image says so.
+type Liveness struct {
+	beats []Beat // ascending broker id
+	// lastTick is when the controller ran last.
+	lastTick time.Time
+}
+
+// NewLiveness gives every registered broker a full new session. A claim begins with it, so that a broker that died
+// together with the last active controller is fenced one session after the claim, heard from or not.
+func NewLiveness(im *image.Image, now time.Time) Liveness {
+	lv := Liveness{lastTick: now}
+	for b := range im.Brokers() {
+		lv.beats = append(lv.beats, Beat{
+			Broker: b.ID, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: im.Offset(),
+		})
+	}
+	return lv
+}
+
+// Tick notes that the controller runs. After a gap longer than one heartbeat interval it could not hear the brokers,
+// which says nothing about them: every session begins anew, and renewed is true. It is called at each turn of the
+// controller's loop, before anything is decided.
+func (lv Liveness) Tick(now time.Time, heartbeatInterval time.Duration) (next Liveness, renewed bool) {
+	if now.Sub(lv.lastTick) > heartbeatInterval {
+		return lv.Renewed(now), true
+	}
+	lv.lastTick = now
+	return lv, false
+}
+
+// Renewed gives every broker a full new session.
+func (lv Liveness) Renewed(now time.Time) Liveness {
+	next := Liveness{beats: slices.Clone(lv.beats), lastTick: now}
+	for i := range next.beats {
+		next.beats[i].LastContact = now
+	}
+	return next
+}
+
+// Beat returns what is known of a broker.
+func (lv Liveness) Beat(id image.BrokerID) (Beat, bool) {
+	if i, ok := lv.find(id); ok {
+		return lv.beats[i], true
+	}
+	return Beat{}, false
+}
+
+func (lv Liveness) find(id image.BrokerID) (int, bool) {
+	return slices.BinarySearchFunc(lv.beats, id, func(b Beat, id image.BrokerID) int { return int(b.Broker) - int(id) })
+}
+
+// with returns a copy in which the broker's beat went through change; a broker not known yet gets one.
+func (lv Liveness) with(id image.BrokerID, change func(*Beat)) Liveness {
+	i, ok := lv.find(id)
+	next := Liveness{lastTick: lv.lastTick}
+	if ok {
+		next.beats = slices.Clone(lv.beats)
+	} else {
+		fresh := Beat{Broker: id, MetadataOffset: image.NoOffset, SettledOffset: image.NoOffset}
+		next.beats = slices.Insert(slices.Clone(lv.beats), i, fresh)
+	}
+	change(&next.beats[i])
+	return next
+}
+
+// Heard notes a heartbeat.
+func (lv Liveness) Heard(id image.BrokerID, now time.Time, offset image.MetadataOffset, chain image.Chain) Liveness {
+	return lv.with(id, func(b *Beat) { b.LastContact, b.MetadataOffset, b.Chain = now, offset, chain })
+}
+
+// Registered notes a registration: nothing is known yet of what the broker has applied.
+func (lv Liveness) Registered(id image.BrokerID, now time.Time, settled image.MetadataOffset) Liveness {
+	return lv.with(id, func(b *Beat) {
+		*b = Beat{Broker: id, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: settled}
+	})
+}
+
+// Settled notes the offset of the record that fenced a broker.
+func (lv Liveness) Settled(id image.BrokerID, offset image.MetadataOffset) Liveness {
+	return lv.with(id, func(b *Beat) { b.SettledOffset = offset })
+}
+
+// Forgotten drops a broker that is no longer registered.
+func (lv Liveness) Forgotten(id image.BrokerID) Liveness {
+	i, ok := lv.find(id)
+	if !ok {
+		return lv
+	}
+	return Liveness{beats: slices.Delete(slices.Clone(lv.beats), i, i+1), lastTick: lv.lastTick}
+}
+
+// HasSession tells whether the broker is unfenced and was heard within the timeout, both ends included.
+// A fenced broker never has a session.
+func (lv Liveness) HasSession(b image.Broker, now time.Time, timeout time.Duration) bool {
+	beat, ok := lv.Beat(b.ID)
+	return ok && !b.Fenced && now.Sub(beat.LastContact) <= timeout
+}
+
+// Stale returns the unfenced brokers whose session is over, the longest silent first, then by id.
+func (lv Liveness) Stale(im *image.Image, now time.Time, timeout time.Duration) []image.BrokerID {
+	var stale []Beat
+	for _, beat := range lv.beats {
+		if b, ok := im.Broker(beat.Broker); ok && !b.Fenced && now.Sub(beat.LastContact) > timeout {
+			stale = append(stale, beat)
+		}
+	}
+	slices.SortStableFunc(stale, func(a, b Beat) int { return a.LastContact.Compare(b.LastContact) })
+	ids := make([]image.BrokerID, len(stale))
+	for i, beat := range stale {
+		ids[i] = beat.Broker
+	}
+	return ids
+}
+
+// NextExpiry returns when the first session ends if nobody is heard; ok is false if no broker is unfenced.
+func (lv Liveness) NextExpiry(im *image.Image, timeout time.Duration) (at time.Time, ok bool) {
+	for _, beat := range lv.beats {
+		if b, known := im.Broker(beat.Broker); known && !b.Fenced {
+			if end := beat.LastContact.Add(timeout); !ok || end.Before(at) {
+				at, ok = end, true
+			}
+		}
+	}
+	return at, ok
+}
+
+// LowestActiveOffset returns the lowest metadata offset that the active brokers other than except have told;
+// [image.NoOffset] as long as one of them told none, and the largest offset if there is no such broker.
+func (lv Liveness) LowestActiveOffset(im *image.Image, except image.BrokerID) image.MetadataOffset {
+	lowest := image.MetadataOffset(math.MaxInt64)
+	for b := range im.Brokers() {
+		if b.ID == except || !b.IsActive() {
+			continue
+		}
+		beat, ok := lv.Beat(b.ID)
+		if !ok {
+			return image.NoOffset
+		}
+		lowest = min(lowest, beat.MetadataOffset)
+	}
+	return lowest
+}

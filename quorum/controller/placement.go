@@ -1,0 +1,179 @@
+package controller
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/quorate/quorate/fsm/image"
+)
+
+// placer spreads the replicas of one topic, in this order: over racks, over brokers, on unfenced brokers before fenced
+// ones (Kafka: StripedReplicaPlacer). The same source of randomness gives the same placement.
+//
+// Each partition starts one rack further than the one before. Its first replica is unfenced. The others walk the racks
+// from the same rack on, passing over the leader's rack once, and take from each the next unfenced broker, else the next
+// fenced one. No broker stands twice in a partition.
+type placer struct {
+	racks    []*placerRack
+	rack     int // where the next partition starts
+	epoch    int // number of the partition since the last shuffle
+	unfenced int
+	brokers  int
+	rand     *rand.Rand
+}
+
+// placerRack holds the brokers of one rack.
+type placerRack struct {
+	unfenced, fenced placerList
+}
+
+// placerList hands each of its brokers out once an epoch, and starts one further in each.
+type placerList struct {
+	brokers []image.BrokerID
+	epoch   int // -1 before the first use
+	index   int
+	offset  int
+}
+
+// placeable is a broker as placement sees it.
+type placeable struct {
+	id     image.BrokerID
+	rack   string
+	fenced bool
+}
+
+// placeableBrokers returns the registered brokers except those in controlled shutdown (KIP-841).
+func placeableBrokers(im *image.Image) []placeable {
+	var list []placeable
+	for b := range im.Brokers() {
+		if b.InControlledShutdown {
+			continue
+		}
+		p := placeable{id: b.ID, fenced: b.Fenced}
+		if b.Rack != nil {
+			// A broker without a rack is not in the rack with the empty name.
+			p.rack = "r" + *b.Rack
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// newPlacer draws where racks and lists begin. Brokers come in ascending order of id.
+func newPlacer(brokers []placeable, source *rand.Rand) *placer {
+	p := &placer{rand: source, brokers: len(brokers)}
+	byRack := make(map[string]*placerRack)
+	var names []string
+	for _, b := range brokers {
+		r, ok := byRack[b.rack]
+		if !ok {
+			r = &placerRack{unfenced: placerList{epoch: -1}, fenced: placerList{epoch: -1}}
+			byRack[b.rack] = r
+			names = append(names, b.rack)
+		}
+		if b.fenced {
+			r.fenced.brokers = append(r.fenced.brokers, b.id)
+		} else {
+			r.unfenced.brokers = append(r.unfenced.brokers, b.id)
+			p.unfenced++
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r := byRack[name]
+		r.unfenced.offset, r.fenced.offset = p.draw(len(r.unfenced.brokers)), p.draw(len(r.fenced.brokers))
+		p.racks = append(p.racks, r)
+	}
+	p.rack = p.draw(len(p.racks))
+	return p
+}
+
+func (p *placer) draw(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return p.rand.IntN(n)
+}
+
+// place returns the replicas of each of count partitions, or why it cannot.
+func (p *placer) place(count int32, factor int) ([][]image.BrokerID, error) {
+	switch {
+	case factor <= 0:
+		return nil, fmt.Errorf("replication factor is %d, must be at least 1", factor)
+	case p.unfenced == 0:
+		return nil, fmt.Errorf("all %d brokers are fenced or shutting down", p.brokers)
+	case factor > p.brokers:
+		return nil, fmt.Errorf("replication factor is %d, only %d brokers are registered and not shutting down", factor, p.brokers)
+	}
+	placed := make([][]image.BrokerID, count)
+	for i := range placed {
+		placed[i] = p.placePartition(factor)
+	}
+	return placed, nil
+}
+
+func (p *placer) placePartition(factor int) []image.BrokerID {
+	p.shuffle()
+	replicas := make([]image.BrokerID, 0, factor)
+	leaderRack := -1
+	for i := range p.racks {
+		at := (p.rack + i) % len(p.racks)
+		if id := p.racks[at].unfenced.next(p.epoch); id != image.NoBroker {
+			replicas, leaderRack = append(replicas, id), at
+			break
+		}
+	}
+	skipped := false
+	for at := p.rack; len(replicas) < factor; at = (at + 1) % len(p.racks) {
+		if at == leaderRack && !skipped {
+			skipped = true
+			continue
+		}
+		r := p.racks[at]
+		id := r.unfenced.next(p.epoch)
+		if id == image.NoBroker {
+			id = r.fenced.next(p.epoch)
+		}
+		if id != image.NoBroker {
+			replicas = append(replicas, id)
+		}
+	}
+	p.epoch++
+	p.rack = (p.rack + 1) % len(p.racks)
+	return replicas
+}
+
+// shuffle mixes racks and lists when every unfenced broker had its turn as the first.
+func (p *placer) shuffle() {
+	if p.epoch != p.unfenced || p.unfenced <= 1 {
+		return
+	}
+	p.rand.Shuffle(len(p.racks), func(i, j int) { p.racks[i], p.racks[j] = p.racks[j], p.racks[i] })
+	for _, r := range p.racks {
+		for _, l := range []*placerList{&r.unfenced, &r.fenced} {
+			p.rand.Shuffle(len(l.brokers), func(i, j int) { l.brokers[i], l.brokers[j] = l.brokers[j], l.brokers[i] })
+			l.epoch, l.index, l.offset = 0, 0, p.draw(len(l.brokers))
+		}
+	}
+	p.epoch = 0
+}
+
+// next hands out the next broker of the epoch, [image.NoBroker] if all had their turn.
+func (l *placerList) next(epoch int) image.BrokerID {
+	if len(l.brokers) == 0 {
+		return image.NoBroker
+	}
+	if l.epoch != epoch {
+		if l.epoch >= 0 {
+			l.offset = (l.offset + 1) % len(l.brokers)
+		}
+		l.epoch, l.index = epoch, 0
+	}
+	if l.index >= len(l.brokers) {
+		return image.NoBroker
+	}
+	id := l.brokers[(l.index+l.offset)%len(l.brokers)]
+	l.index++
+	return id
+}

@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// RegisterBroker opens a new life of a broker, or amends the registration of the one it has.
+//
+// Refusals, in this order:
+//
+//	INCONSISTENT_CLUSTER_ID         the node was formatted for another cluster
+//	INVALID_REGISTRATION            id, incarnation, directory, listeners or lost replicas are malformed
+//	DUPLICATE_BROKER_REGISTRATION   another incarnation has a session and is not shutting down (KAFKA-16952, KAFKA-19047)
+//	INVALID_REGISTRATION            the directory belongs to another broker, or changed within one incarnation
+//	UNSUPPORTED_VERSION             a finalized feature level is outside the declared range
+//	OFFSET_NOT_AVAILABLE            retriable: the logs were judged by an image older than the broker's own last change
+//
+// The same incarnation again: the epoch, whether it is fenced, and what it told about its last stop stay; the rest is
+// replaced, and the registration offset moves. If nothing differs nothing is written.
+//
+// Another incarnation begins fenced, with a new epoch: the metadata offset of its own record. If the old life was not
+// fenced yet (its session is over, or it was shutting down) it is taken out of service first (KAFKA-18106). Then, in the
+// same decision, for each replica of the broker:
+//
+//	its log is gone      it leaves ISR, ELR and last-known ELR; so does every replica when the directory is another one.
+//	                     As the last ISR member it leaves the ISR empty, with no leader.
+//	the machine crashed  or nothing is known: it leaves ISR and ELR, for an unsynced tail may be gone, but stays last
+//	                     known. Without ELR it stays in the ISR as the last member.
+//	otherwise            its log is whole: what fencing did stays. A clean stop counts only if its marker names the epoch
+//	                     of the life before (KAFKA-18635).
+//
+// The partitions that the broker leads come first, then other ISR memberships, then ELR, and its own record last.
+func RegisterBroker(v View, req *controllerpb.RegisterBrokerRequest) (Decision[*controllerpb.RegisterBrokerResponse], error) {
+	var d Decision[*controllerpb.RegisterBrokerResponse]
+	r, err := checkRegistration(v, req)
+	if err != nil {
+		return d, err
+	}
+	if r.known && r.old.IncarnationID == r.incarnation {
+		return amendRegistration(v, req, r), nil
+	}
+	subject := "broker " + r.id.String()
+	if r.known && !r.old.Fenced {
+		d.because(subject, "the life with epoch %d was not fenced yet: it is taken out of service first", r.old.Epoch)
+	}
+	e := newElectorate(v)
+	e.bar(r.id)
+	departure := departure{
+		electorate: e, broker: r.id, leavesISR: r.known && !r.old.Fenced, fate: r.fate,
+		reason: metadatapb.ChangeReason_CHANGE_REASON_NEW_INCARNATION,
+	}
+	d.Records = departure.records()
+	offset := v.NextOffset + image.MetadataOffset(len(d.Records))
+	record := newRegistration(req)
+	record.BrokerEpoch, record.RegistrationOffset = int64(offset), int64(offset)
+	record.Fenced, record.StateSinceMs = true, v.nowMs()
+	record.LostReplicas = int32(min(len(r.lost), 1<<31-1))
+	d.Records = append(d.Records, &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}})
+	liveness := v.Liveness.Registered(r.id, v.Now, offset)
+	d.Liveness = &liveness
+	d.Response = &controllerpb.RegisterBrokerResponse{BrokerEpoch: int64(offset), RegistrationOffset: int64(offset)}
+	d.because(subject, "new incarnation %v: stopped %s, %d replicas lost", r.incarnation, r.stopped(), len(r.lost))
+	return d, nil
+}
+
+func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *registration) Decision[*controllerpb.RegisterBrokerResponse] {
+	var d Decision[*controllerpb.RegisterBrokerResponse]
+	old := r.old
+	d.Response = &controllerpb.RegisterBrokerResponse{BrokerEpoch: int64(old.Epoch), RegistrationOffset: int64(old.RegistrationOffset)}
+	if sameRegistration(old, req) {
+		return d
+	}
+	record := newRegistration(req)
+	record.BrokerEpoch, record.RegistrationOffset = int64(old.Epoch), int64(v.NextOffset)
+	record.Fenced, record.InControlledShutdown = old.Fenced, old.InControlledShutdown
+	record.StopKind, record.PreviousBrokerEpoch, record.LostReplicas = old.StopKind, nil, old.LostReplicas
+	if old.PreviousEpoch != image.NoBrokerEpoch {
+		previous := int64(old.PreviousEpoch)
+		record.PreviousBrokerEpoch = &previous
+	}
+	record.StateSinceMs = old.StateSinceMs
+	if old.ControlledShutdownOffset != image.NoOffset {
+		shutdown := int64(old.ControlledShutdownOffset)
+		record.ControlledShutdownOffset = &shutdown
+	}
+	d.Records = []*metadatapb.Record{{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}}}
+	d.Response.RegistrationOffset = int64(v.NextOffset)
+	beat, _ := v.Liveness.Beat(r.id)
+	liveness := v.Liveness.Registered(r.id, v.Now, beat.SettledOffset)
+	d.Liveness = &liveness
+	d.because("broker "+r.id.String(), "registration amended")
+	return d
+}
+
+func newRegistration(req *controllerpb.RegisterBrokerRequest) *metadatapb.RegisterBroker {
+	features := slices.Clone(req.GetFeatures())
+	slices.SortFunc(features, compareFeatures)
+	return &metadatapb.RegisterBroker{
+		BrokerId: req.GetBrokerId(), IncarnationId: req.GetIncarnationId(), DirectoryId: req.GetDirectoryId(),
+		Listeners: req.GetListeners(), Rack: req.Rack, Features: features,
+		StopKind: req.GetStopKind(), PreviousBrokerEpoch: req.PreviousBrokerEpoch,
+	}
+}
+
+func sameRegistration(old image.Broker, req *controllerpb.RegisterBrokerRequest) bool {
+	if (old.Rack == nil) != (req.Rack == nil) || old.Rack != nil && *old.Rack != req.GetRack() {
+		return false
+	}
+	features := slices.Clone(req.GetFeatures())
+	slices.SortFunc(features, compareFeatures)
+	return sameListeners(old.Listeners, req.GetListeners()) && sameFeatures(old.Features, features)
+}

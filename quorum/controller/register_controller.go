@@ -1,0 +1,50 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// RegisterController tells where a controller is reached and what it supports (KIP-919). It replaces what the
+// controller told before; told again, nothing is written. Whether the node is a voter is Raft's business.
+//
+//	INCONSISTENT_CLUSTER_ID  the node was formatted for another cluster
+//	INVALID_REGISTRATION     id, incarnation, directory or listeners are malformed
+//	UNSUPPORTED_VERSION      a finalized feature level is outside the declared range
+func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (Decision[*controllerpb.RegisterControllerResponse], error) {
+	d := Decision[*controllerpb.RegisterControllerResponse]{Response: &controllerpb.RegisterControllerResponse{}}
+	if err := checkController(v, req); err != nil {
+		return Decision[*controllerpb.RegisterControllerResponse]{}, err
+	}
+	features := slices.Clone(req.GetFeatures())
+	slices.SortFunc(features, compareFeatures)
+	if old, ok := v.Image.Controller(image.BrokerID(req.GetControllerId())); ok &&
+		slices.Equal(old.IncarnationID[:], req.GetIncarnationId()) && slices.Equal(old.DirectoryID[:], req.GetDirectoryId()) &&
+		sameListeners(old.Listeners, req.GetListeners()) && sameFeatures(old.Features, features) {
+		return d, nil
+	}
+	d.Records = []*metadatapb.Record{{Kind: &metadatapb.Record_RegisterController{RegisterController: &metadatapb.RegisterController{
+		ControllerId: req.GetControllerId(), IncarnationId: req.GetIncarnationId(), DirectoryId: req.GetDirectoryId(),
+		Listeners: req.GetListeners(), Features: features,
+	}}}}
+	return d, nil
+}
+
+func checkController(v View, req *controllerpb.RegisterControllerRequest) error {
+	if err := checkClusterID(v, req.GetClusterId()); err != nil {
+		return err
+	}
+	if req.GetControllerId() < 0 {
+		return controllerpb.Refuse(codeInvalidRegistration, "node.id is %d, must be 0 or more", req.GetControllerId())
+	}
+	if _, _, err := readNodeIDs(req.GetIncarnationId(), req.GetDirectoryId()); err != nil {
+		return err
+	}
+	if err := checkListeners(req.GetListeners()); err != nil {
+		return err
+	}
+	return checkFeatures(v.Image, req.GetFeatures())
+}

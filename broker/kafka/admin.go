@@ -1,0 +1,59 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/quorate/quorate/fsm/image"
+)
+
+// newTopicID draws the id of a topic to be made, so that the create is answered alike however often it is sent. As in
+// Kafka no id begins with a dash, which command lines would take for a flag.
+func newTopicID() image.TopicID {
+	for {
+		var id image.TopicID
+		rand.Read(id[:])
+		if !id.IsZero() && id.String()[0] != '-' {
+			return id
+		}
+	}
+}
+
+// newRequestID draws the name of a change for all its repetitions.
+func newRequestID(broker image.BrokerID) string {
+	return fmt.Sprintf("kafka-%d-%s", broker, rand.Text())
+}
+
+// settle waits until a change that the controller has made can be seen: by whoever asks this broker next, which is a
+// condition of the answer, and then, as clients ask any broker, by the others, which is not. It returns
+// REQUEST_TIMED_OUT if this broker has not applied the change in time.
+func (s *Server) settle(ctx context.Context, offset int64, brokers []int32) error {
+	if offset < 0 {
+		return nil
+	}
+	at := image.MetadataOffset(offset)
+	if err := s.backend.Admin.WaitApplied(ctx, at); err != nil {
+		return &wireError{code: kerr.RequestTimedOut, text: fmt.Sprintf(
+			"committed at metadata offset %d, which broker %d has not applied in time", offset, s.backend.Metadata.BrokerID())}
+	}
+	others := make([]image.BrokerID, 0, len(brokers))
+	for _, id := range brokers {
+		if image.BrokerID(id) != s.backend.Metadata.BrokerID() {
+			others = append(others, image.BrokerID(id))
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.EveryBrokerMax)
+	defer cancel()
+	if err := s.backend.Admin.WaitEveryBroker(ctx, at, others); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "answered before every broker has applied the change",
+			slog.Int64("metadataOffset", offset), slog.String("error", err.Error()))
+	}
+	return nil
+}

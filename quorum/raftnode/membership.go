@@ -1,0 +1,59 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// changeStartTimeout is how long a membership change waits for the one before to be committed.
+const changeStartTimeout = 5 * time.Second
+
+// AddNonvoter adds a server without a vote, or gives a known one its address. Index is that of the configuration the
+// change was decided on; another one meanwhile refuses it. A change is taken when the one before is committed and this
+// node, the leader, has committed an entry of its term. It returns when the change is committed. If the context ends
+// before, the change may still happen.
+func (n *Node) AddNonvoter(ctx context.Context, id ServerID, address string, index uint64) error {
+	return n.await(ctx, func(r *raft.Raft) raft.Future {
+		return r.AddNonvoter(id.Raft(), raft.ServerAddress(address), index, changeStartTimeout)
+	})
+}
+
+// AddVoter gives a server a vote, at once: let it catch up as a non-voter first. Otherwise as AddNonvoter.
+func (n *Node) AddVoter(ctx context.Context, id ServerID, address string, index uint64) error {
+	return n.await(ctx, func(r *raft.Raft) raft.Future {
+		return r.AddVoter(id.Raft(), raft.ServerAddress(address), index, changeStartTimeout)
+	})
+}
+
+// RemoveServer takes a server out. Otherwise as AddNonvoter.
+func (n *Node) RemoveServer(ctx context.Context, id ServerID, index uint64) error {
+	return n.await(ctx, func(r *raft.Raft) raft.Future {
+		return r.RemoveServer(id.Raft(), index, changeStartTimeout)
+	})
+}
+
+// TransferLeadership hands leadership to the most advanced voter. Use it only when the process ends afterwards, whatever
+// it returns: if this node loses leadership while the target catches up, the library refuses every later Apply as
+// "transfer in progress" (hashicorp/raft GH-696). It is bounded by the context.
+func (n *Node) TransferLeadership(ctx context.Context) error {
+	return n.await(ctx, func(r *raft.Raft) raft.Future { return r.LeadershipTransfer() })
+}
+
+// TransferLeadershipTo hands leadership to a server. Otherwise as TransferLeadership.
+func (n *Node) TransferLeadershipTo(ctx context.Context, id ServerID, address string) error {
+	return n.await(ctx, func(r *raft.Raft) raft.Future {
+		return r.LeadershipTransferToServer(id.Raft(), raft.ServerAddress(address))
+	})
+}
+
+// Snapshot takes a snapshot now. It returns without an error when there is nothing new.
+func (n *Node) Snapshot(ctx context.Context) error {
+	err := n.await(ctx, func(r *raft.Raft) raft.Future { return r.Snapshot() })
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return err
+}

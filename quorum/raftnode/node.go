@@ -1,0 +1,224 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+var (
+	// ErrNotOpen says that the node was not opened.
+	ErrNotOpen = errors.New("raftnode: node is not open")
+	// ErrStopped says that the node was closed.
+	ErrStopped = errors.New("raftnode: node has stopped")
+	// ErrShutdownLate says that the library did not stop in time. Its stores are still open: end the process.
+	ErrShutdownLate = errors.New("raftnode: raft did not stop in time")
+)
+
+// snapshotCheckInterval is how often Run looks whether enough bytes were logged for a snapshot.
+const snapshotCheckInterval = time.Second
+
+// Node is a member of the metadata quorum: hashicorp/raft with its stores and its transport.
+type Node struct {
+	cfg        Config
+	metrics    Metrics
+	leadership *leadership
+	raft       atomic.Pointer[raft.Raft]
+
+	judge func(h hello, clusterID string, own ServerID) verdict // a negative control puts another in its place
+	wrap  func(*transport) raft.Transport                       // likewise
+
+	layer     *streamLayer
+	transport *transport
+	stores    *stores
+	snapshots *snapshotStore
+
+	stopped      chan struct{} // closed when no future will resolve any more
+	stoppedClean atomic.Bool   // raft has ended, nothing of it runs
+	closeOnce    sync.Once
+	closeErr     error
+
+	waitersMu   sync.Mutex
+	waitersShut bool
+	waiters     sync.WaitGroup
+}
+
+// New makes a node that does nothing yet.
+func New(cfg Config) *Node {
+	return &Node{
+		cfg:        cfg.withDefaults(),
+		leadership: newLeadership(),
+		judge:      judge,
+		wrap:       func(t *transport) raft.Transport { return t },
+		stopped:    make(chan struct{}),
+	}
+}
+
+// Open opens the stores and the listener, loads the newest snapshot into the FSM and joins the quorum. It may be called
+// once. On an error nothing is left open.
+func (n *Node) Open(ctx context.Context) (err error) {
+	if err := n.cfg.Validate(); err != nil {
+		return err
+	}
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+		}
+	}()
+	n.stores, err = openStores(n.cfg, &n.metrics)
+	if err != nil {
+		return err
+	}
+	undo = append(undo, func() { n.stores.close() })
+	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
+		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
+	}
+	if err = n.openTransport(ctx); err != nil {
+		return err
+	}
+	undo = append(undo, func() { n.transport.Close() })
+	go n.leadership.run(&n.metrics)
+	undo = append(undo, n.leadership.close)
+	r, err := n.startRaft()
+	if err != nil {
+		return err
+	}
+	n.raft.Store(r)
+	return nil
+}
+
+func (n *Node) openTransport(ctx context.Context) error {
+	self := peerAddress{hostPort: n.cfg.AdvertisedAddress, id: n.cfg.ID}
+	n.layer = &streamLayer{
+		clusterID: n.cfg.ClusterID, self: self, network: n.cfg.Env.Network, tls: n.cfg.TLS,
+		handshakeTimeout: n.cfg.RPCTimeout, judge: n.judge,
+		refusals: newRefusalLog(n.cfg.Logger, n.cfg.Env.Clock), metrics: &n.metrics,
+	}
+	if err := n.layer.listen(ctx, n.cfg.ListenAddress); err != nil {
+		return fmt.Errorf("raftnode: RAFT listener: %w", err)
+	}
+	provider := newAddressProvider(self, func() raft.Configuration {
+		if r := n.raft.Load(); r != nil {
+			return r.GetConfiguration().Configuration()
+		}
+		return raft.Configuration{}
+	})
+	n.transport = newTransport(n.layer, provider, n.cfg.RPCTimeout, newHCLog(n.cfg.Logger))
+	return nil
+}
+
+// startRaft starts the library. It panics when the log does not reach back to the newest snapshot that could be loaded,
+// which is a state of the disk and not a bug, and so an error here.
+func (n *Node) startRaft() (r *raft.Raft, err error) {
+	damaged := func() uint64 { return n.metrics.SnapshotsDamaged.Load() }
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
+		}
+		if err != nil && damaged() > 0 {
+			err = fmt.Errorf("%w; %d snapshots are damaged: remove this node from the quorum, format it anew and add it again", err, damaged())
+		}
+	}()
+	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), n.cfg.FSM, n.stores.log, n.stores.stable, n.snapshots, n.wrap(n.transport))
+}
+
+// Run takes a snapshot whenever Config.SnapshotBytes were logged since the last one, until the context ends. The library
+// counts entries itself.
+func (n *Node) Run(ctx context.Context) error {
+	ticker := time.NewTicker(snapshotCheckInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.stopped:
+			return nil
+		case <-ticker.C:
+		}
+		if n.metrics.LogBytes.Load()-n.snapshots.bytesCovered.Load() < n.cfg.SnapshotBytes {
+			continue
+		}
+		if err := n.Snapshot(ctx); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Warn("metadata snapshot failed", "error", err)
+		}
+	}
+}
+
+// Close stops the node: raft first, then connections, then stores. It does not hand leadership over, see
+// TransferLeadership; submitters must have stopped. With ErrShutdownLate the stores stay open, and the process must end.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() { n.closeErr = n.close() })
+	return n.closeErr
+}
+
+func (n *Node) close() error {
+	r := n.raft.Load()
+	if r == nil {
+		return ErrNotOpen
+	}
+	done := make(chan error, 1)
+	future := r.Shutdown()
+	n.layer.sever() // else raft waits for calls in flight, up to RPCTimeout each
+	go func() { done <- future.Error() }()
+	timer := time.NewTimer(n.cfg.ShutdownTimeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-done:
+		n.stoppedClean.Store(true)
+	case <-timer.C:
+		err = fmt.Errorf("%w: %v", ErrShutdownLate, n.cfg.ShutdownTimeout)
+	}
+	close(n.stopped)
+	n.endWaiters()
+	n.leadership.close()
+	if errors.Is(err, ErrShutdownLate) {
+		return err
+	}
+	n.transport.CloseStreams()
+	return errors.Join(err, n.transport.Close(), n.layer.Close(), n.stores.close())
+}
+
+// running is the library; it panics if the node was never opened, which is a bug of the caller.
+func (n *Node) running() *raft.Raft {
+	r := n.raft.Load()
+	if r == nil {
+		panic(ErrNotOpen)
+	}
+	return r
+}
+
+func (n *Node) hasStopped() bool {
+	select {
+	case <-n.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// goWaiter runs f on a goroutine that Close waits for. False means that the node has stopped.
+func (n *Node) goWaiter(f func()) bool {
+	n.waitersMu.Lock()
+	defer n.waitersMu.Unlock()
+	if n.waitersShut {
+		return false
+	}
+	n.waiters.Go(f)
+	return true
+}
+
+func (n *Node) endWaiters() {
+	n.waitersMu.Lock()
+	n.waitersShut = true
+	n.waitersMu.Unlock()
+	n.waiters.Wait()
+}

@@ -1,0 +1,90 @@
+package raftnode
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/quorum/env"
+)
+
+const (
+	// refusalLogInterval is how often the same refusal is logged; it recurs with every heartbeat.
+	refusalLogInterval = 10 * time.Second
+	// refusalsKnownMax bounds the memory for it.
+	refusalsKnownMax = 256
+)
+
+// RefusedError is what dialing returns when the listener refused the handshake.
+type RefusedError struct {
+	// Reason is one of the labels of [Metrics.Handshakes].
+	Reason string
+	// To is the server that was meant, Listener the one that answered.
+	To, Listener string
+	// Address is where it listens.
+	Address string
+	// Action says what to do, in one sentence.
+	Action string
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("raftnode: raft connection to %s at %s refused by %s: %s: %s", e.To, e.Address, e.Listener, e.Reason, e.Action)
+}
+
+// action says what an operator has to do about a refusal. meant is the addressed server, found the one that listens there.
+func action(v verdict, meant, found string) string {
+	switch v {
+	case wrongDirectory:
+		return fmt.Sprintf("`quorate format` gave the node at this address a new directory id: remove the old member %s with `quorate quorum remove` and add the new one %s with `quorate quorum add`", meant, found)
+	case wrongNode:
+		return fmt.Sprintf("another node listens at this address: correct the `listeners` of %s or the RAFT address of %s", found, meant)
+	case wrongCluster:
+		return "the two nodes were formatted for different clusters: compare `cluster.id` in their meta.properties, and format the wrong one anew in an empty directory"
+	case ownID:
+		return fmt.Sprintf("two processes run as %s: stop the one that runs on a copy of the data directory", found)
+	}
+	return "something that is no Quorate controller of this version speaks at this address"
+}
+
+// refusalLog logs a refusal once in an interval for each reason and remote side.
+type refusalLog struct {
+	logger *slog.Logger
+	clock  env.Clock
+
+	mu   sync.Mutex
+	last map[string]*refusalSeen
+}
+
+type refusalSeen struct {
+	at      time.Time
+	skipped int
+}
+
+func newRefusalLog(logger *slog.Logger, clock env.Clock) *refusalLog {
+	return &refusalLog{logger: logger, clock: clock, last: make(map[string]*refusalSeen)}
+}
+
+// warn logs unless the key was logged within the interval.
+func (l *refusalLog) warn(key, msg string, attrs ...any) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	seen := l.last[key]
+	if seen == nil {
+		if len(l.last) >= refusalsKnownMax {
+			clear(l.last)
+		}
+		seen = &refusalSeen{at: now.Add(-refusalLogInterval)}
+		l.last[key] = seen
+	}
+	if now.Sub(seen.at) < refusalLogInterval {
+		seen.skipped++
+		l.mu.Unlock()
+		return
+	}
+	skipped := seen.skipped
+	seen.at, seen.skipped = now, 0
+	l.mu.Unlock()
+	l.logger.Warn(msg, append(attrs, "repeated", skipped)...)
+}

@@ -1,0 +1,95 @@
+package raftnode
+
+import (
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// snapshotsKept: if the newest is damaged, the one before serves as long as the log reaches back to it.
+	snapshotsKept = 2
+	snapshotsDir  = "snapshots" // the library's name inside Config.Dir
+)
+
+// snapshotStore is raft.FileSnapshotStore with the guard around it. Its directory is the library's own: it is reached
+// through package os. An error of a snapshot does not end the process: the log still holds everything, and the next
+// interval tries again.
+type snapshotStore struct {
+	inner   raft.SnapshotStore
+	guard   *guard
+	metrics *Metrics
+	logger  *slog.Logger
+	// bytesCovered is Metrics.LogBytes at the begin of the newest complete snapshot.
+	bytesCovered atomic.Uint64
+}
+
+func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, error) {
+	inner, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, snapshotsKept, newHCLog(cfg.Logger))
+	if err != nil {
+		return nil, err
+	}
+	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger}, nil
+}
+
+// Create implements raft.SnapshotStore.
+func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
+	configurationIndex uint64, trans raft.Transport) (sink raft.SnapshotSink, err error) {
+	s.guard.env.At(PointSnapshotBegin)
+	begun := s.metrics.LogBytes.Load()
+	err = s.guard.untimed(CallSnapshotCreate, func() error {
+		sink, err = s.inner.Create(version, index, term, configuration, configurationIndex, trans)
+		return err
+	})
+	if err != nil {
+		s.metrics.SnapshotsFailed.Add(1)
+		return nil, err
+	}
+	return &snapshotSink{SnapshotSink: sink, store: s, begun: begun}, nil
+}
+
+// List implements raft.SnapshotStore, newest first.
+func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) { return s.inner.List() }
+
+// Open implements raft.SnapshotStore. The library checks the whole file's checksum before it returns, so nothing of a
+// damaged snapshot reaches the FSM.
+func (s *snapshotStore) Open(id string) (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
+	err = s.guard.untimed(CallSnapshotOpen, func() error { meta, r, err = s.inner.Open(id); return err })
+	if err != nil {
+		s.metrics.SnapshotsDamaged.Add(1)
+		s.logger.Error("metadata snapshot refused", "snapshot", id, "error", err)
+		return nil, nil, err
+	}
+	return meta, r, nil
+}
+
+type snapshotSink struct {
+	raft.SnapshotSink
+	store *snapshotStore
+	begun uint64
+}
+
+func (s *snapshotSink) Write(p []byte) (n int, err error) {
+	err = s.store.guard.untimed(CallSnapshotWrite, func() error { n, err = s.SnapshotSink.Write(p); return err })
+	return n, err
+}
+
+func (s *snapshotSink) Close() error {
+	s.store.guard.env.At(PointSnapshotClose)
+	err := s.store.guard.untimed(CallSnapshotClose, s.SnapshotSink.Close)
+	if err != nil {
+		s.store.metrics.SnapshotsFailed.Add(1)
+		return err
+	}
+	s.store.guard.env.At(PointSnapshotDone)
+	s.store.metrics.SnapshotsTaken.Add(1)
+	s.store.bytesCovered.Store(s.begun)
+	return nil
+}
+
+func (s *snapshotSink) Cancel() error {
+	s.store.metrics.SnapshotsFailed.Add(1)
+	return s.SnapshotSink.Cancel()
+}

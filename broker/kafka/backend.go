@@ -50,10 +50,10 @@ type Partition interface {
 	// CanAppend makes the checks that come before the records are looked at: NOT_LEADER_OR_FOLLOWER; with
 	// requiredAcks -1 also NOT_ENOUGH_REPLICAS when the committed ISR is smaller than min.insync.replicas.
 	CanAppend(requiredAcks int16) error
-	// AppendAsLeader appends exactly one batch that [CheckBatch] has accepted. It repeats the checks of CanAppend,
-	// judges the producer's epoch and sequence, patches offset and leader epoch into the batch in place, and does not
-	// keep the slice. A batch that the producer has sent before succeeds with its former offsets.
-	AppendAsLeader(batch []byte, requiredAcks int16) (AppendResult, error)
+	// AppendAsLeader appends what a client sent, which must be exactly one batch. It judges the batch and the
+	// producer's epoch and sequence, repeats the checks of CanAppend, patches offset and leader epoch into the bytes,
+	// and does not keep the slice. A batch that the producer has sent before succeeds with its former offsets.
+	AppendAsLeader(records []byte, requiredAcks int16) (AppendResult, error)
 	// IsReplicated decides an append with acks -1. An error decides it as failed: NOT_LEADER_OR_FOLLOWER if this
 	// replica has not led without a break since the given epoch, NOT_ENOUGH_REPLICAS_AFTER_APPEND if the watermark
 	// has passed the offset and the maximal ISR is below min.insync.replicas. Otherwise it tells whether the
@@ -162,8 +162,9 @@ type Caller struct {
 }
 
 // Admin forwards changes to the active controller and follows it wherever it goes. The context's deadline is the
-// client's. An error that is or wraps a [kerr.Error] other than NOT_CONTROLLER means that certainly nothing was
-// changed; any other error leaves the outcome unknown. A request may be sent again under its own request id only.
+// client's. An error that is or wraps a [controllerpb.RefusedError] or a [kerr.Error] other than NOT_CONTROLLER, and not
+// [client.ErrOutcomeUnknown], means that certainly nothing was changed; any other leaves the outcome unknown. A request
+// may be sent again under its own request id only.
 type Admin interface {
 	CreateTopics(ctx context.Context, c Caller, req *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error)
 	DeleteTopics(ctx context.Context, c Caller, req *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error)

@@ -95,20 +95,3 @@ func (s *Server) brokerLayers(im *image.Image, key string, clusterOnly bool) []c
 	}
 	return out
 }
-
-// messageBytesDefault is max.message.bytes where nobody has set one: 1 MiB and the overhead of a batch, as in Kafka.
-const messageBytesDefault = 1<<20 + batchLogOverhead
-
-// messageBytesMax is max.message.bytes in force for a topic.
-func (s *Server) messageBytesMax(im *image.Image, topic string) int {
-	value, ok := im.Config(metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, topic, "max.message.bytes")
-	if !ok {
-		if layers := s.brokerLayers(im, "message.max.bytes", false); len(layers) > 0 {
-			value = layers[0].value
-		}
-	}
-	if n, err := strconv.Atoi(value); err == nil && n >= 0 {
-		return n
-	}
-	return messageBytesDefault
-}

@@ -4,9 +4,9 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"google.golang.org/grpc/status"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
 )
 
 // Errors of a running listener.
@@ -43,19 +43,14 @@ func messageOf(err error) *string {
 // NOT_CONTROLLER would try again and find its own topic in the way.
 func forwardError(err error) error {
 	var ke *kerr.Error
-	if errors.As(err, &ke) && ke != kerr.NotController {
+	switch code, ok := controllerpb.CodeOf(err); {
+	case errors.Is(err, client.ErrOutcomeUnknown):
+	case ok && code != controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER:
+		var re *controllerpb.RefusedError
+		errors.As(err, &re)
+		return refused(int16(code), re.Err.GetMessage())
+	case !ok && errors.As(err, &ke) && ke != kerr.NotController:
 		return err
-	}
-	if st, ok := status.FromError(err); ok {
-		for _, d := range st.Details() {
-			refusal, ok := d.(*controllerpb.RefusalDetail)
-			if !ok || refusal.GetOutcomeUnknown() {
-				continue
-			}
-			if code := refusal.GetError().GetCode(); code != 0 && code != controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER {
-				return refused(int16(code), refusal.GetError().GetMessage())
-			}
-		}
 	}
 	return &wireError{code: kerr.RequestTimedOut, text: "the outcome is unknown: " + err.Error() + "; read before trying again"}
 }

@@ -11,6 +11,9 @@ import (
 // transactions.
 const producerIDWaitMillis = 5000
 
+// noProducer is a producer id or epoch that is absent.
+const noProducer = -1
+
 // initProducerID hands out a fresh producer id with epoch 0. Behaviour, in order:
 //   - a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which makes clients stop instead of asking again
 //   - only one of producer id and epoch: INVALID_REQUEST; both ask for a higher epoch (KIP-360), for which a fresh id
@@ -19,11 +22,11 @@ const producerIDWaitMillis = 5000
 func (s *Server) initProducerID(r *request) {
 	req := r.body.(*kmsg.InitProducerIDRequest)
 	resp := response[*kmsg.InitProducerIDResponse](r)
-	resp.ProducerEpoch = -1
+	resp.ProducerEpoch = noProducer
 	switch {
 	case req.TransactionalID != nil:
 		resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
-	case (req.ProducerID == noProducer) != (req.ProducerEpoch == -1):
+	case (req.ProducerID == noProducer) != (req.ProducerEpoch == noProducer):
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	}
 	if resp.ErrorCode != 0 {

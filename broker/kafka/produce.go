@@ -12,6 +12,7 @@ import (
 
 // Versions of Produce from which on answers differ.
 const (
+	produceZstdMin    = 7  // KIP-110
 	produceHintsMin   = 10 // KIP-951
 	produceTopicIDMin = 13 // KIP-516
 )
@@ -29,7 +30,8 @@ const (
 //   - acks other than -1, 0, 1: INVALID_REQUIRED_ACKS
 //   - broken log: KAFKA_STORAGE_ERROR; not hosted, not leader: NOT_LEADER_OR_FOLLOWER
 //   - acks -1 and too small an ISR: NOT_ENOUGH_REPLICAS
-//   - a bad batch, see [CheckBatch]; a bad epoch or sequence of the producer, see [Partition]
+//   - zstd below version 7 (KIP-110): UNSUPPORTED_COMPRESSION_TYPE
+//   - a bad batch, or a bad epoch or sequence of its producer: see [Partition].AppendAsLeader
 //
 // Answer: acks 1 after the append; acks -1 when every partition is decided or the time-out has passed, then
 // REQUEST_TIMED_OUT for those that are not, whose data stays; acks 0 none, and a failure closes the connection.
@@ -86,10 +88,6 @@ func (p *produceCall) topic(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopi
 	out := kmsg.NewProduceResponseTopic()
 	out.Topic, out.TopicID = t.Topic, t.TopicID
 	out.Partitions = make([]kmsg.ProduceResponseTopicPartition, 0, len(t.Partitions))
-	bytesMax := 0
-	if err == nil {
-		bytesMax = p.s.messageBytesMax(p.im, topic.Name())
-	}
 	for i := range t.Partitions {
 		in := &t.Partitions[i]
 		part := kmsg.NewProduceResponseTopicPartition()
@@ -98,7 +96,7 @@ func (p *produceCall) topic(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopi
 		part.BaseOffset = -1
 		perr := err
 		if perr == nil {
-			perr = p.append(topic, in, bytesMax, &part, i)
+			perr = p.append(topic, in, &part, i)
 		}
 		if perr != nil {
 			p.fail(&part, topic, perr)
@@ -109,7 +107,7 @@ func (p *produceCall) topic(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopi
 }
 
 // append appends one batch and, with acks -1, notes what it waits for.
-func (p *produceCall) append(t image.Topic, in *kmsg.ProduceRequestTopicPartition, bytesMax int, out *kmsg.ProduceResponseTopicPartition, index int) error {
+func (p *produceCall) append(t image.Topic, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition, index int) error {
 	partition, err := p.s.findPartition(t, in.Partition)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return err
@@ -123,8 +121,8 @@ func (p *produceCall) append(t image.Topic, in *kmsg.ProduceRequestTopicPartitio
 	if err := partition.CanAppend(p.acks); err != nil {
 		return err
 	}
-	if err := CheckBatch(in.Records, p.r.version, bytesMax); err != nil {
-		return err
+	if p.r.version < produceZstdMin && isZstd(in.Records) {
+		return kerr.UnsupportedCompressionType
 	}
 	res, err := partition.AppendAsLeader(in.Records, p.acks)
 	if err != nil {
@@ -143,6 +141,12 @@ func (p *produceCall) append(t image.Topic, in *kmsg.ProduceRequestTopicPartitio
 		id: image.PartitionID{Topic: t.ID(), Partition: in.Partition}, topic: len(p.topics), partition: index,
 		offset: res.LastOffset + 1, epoch: res.LeaderEpoch})
 	return nil
+}
+
+// isZstd looks at the attributes of a batch of format 2, whose other fields nobody has checked yet.
+func isZstd(batch []byte) bool {
+	const attributesLowAt, codecMask, zstd = 22, 0x07, 4
+	return len(batch) > attributesLowAt && batch[attributesLowAt]&codecMask == zstd
 }
 
 func (p *produceCall) fail(out *kmsg.ProduceResponseTopicPartition, t image.Topic, err error) {

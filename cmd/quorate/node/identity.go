@@ -1,0 +1,86 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/magiconair/properties"
+
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/quorum/env"
+)
+
+// metaFile has Kafka's name and form (version 1, KIP-853).
+const metaFile = "meta.properties"
+
+// ErrNotFormatted says that a directory holds no meta.properties.
+var ErrNotFormatted = errors.New("node: not formatted")
+
+// Identity is whom a data directory belongs to, as meta.properties says.
+type Identity struct {
+	ClusterID   string
+	NodeID      image.BrokerID
+	DirectoryID image.UUID
+}
+
+func (id Identity) text() []byte {
+	return fmt.Appendf(nil, "version=1\ncluster.id=%s\nnode.id=%d\ndirectory.id=%s\n", id.ClusterID, id.NodeID, id.DirectoryID)
+}
+
+// ReadIdentity reads a data directory's meta.properties. The error wraps [ErrNotFormatted] if there is none.
+func ReadIdentity(files env.FS, dir string) (Identity, error) {
+	name := filepath.Join(dir, metaFile)
+	data, err := env.ReadFile(files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Identity{}, fmt.Errorf("%w: %s", ErrNotFormatted, dir)
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("cannot read the data directory: %w", err)
+	}
+	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
+	p, err := loader.LoadBytes(data)
+	if err != nil {
+		return Identity{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return parseIdentity(name, p)
+}
+
+func parseIdentity(name string, p *properties.Properties) (Identity, error) {
+	get := func(key string) string { return strings.TrimSpace(p.GetString(key, "")) }
+	if v := get("version"); v != "1" {
+		return Identity{}, fmt.Errorf("%s: version is %q, this program reads 1", name, v)
+	}
+	id := Identity{ClusterID: get("cluster.id")}
+	if id.ClusterID == "" {
+		return Identity{}, fmt.Errorf("%s: cluster.id is missing", name)
+	}
+	n, err := parseNumber(get("node.id"), 0, 1<<31-1)
+	if err != nil {
+		return Identity{}, fmt.Errorf("%s: node.id: %w", name, err)
+	}
+	id.NodeID = image.BrokerID(n)
+	if id.DirectoryID, err = image.ParseUUID(get("directory.id")); err != nil {
+		return Identity{}, fmt.Errorf("%s: directory.id: %w", name, err)
+	}
+	return id, nil
+}
+
+// CheckIdentity reads the data directory's identity and compares it with the configuration. clusterID is compared
+// unless it is empty.
+func CheckIdentity(files env.FS, c *Config, clusterID string) (Identity, error) {
+	id, err := ReadIdentity(files, c.DataDir)
+	switch {
+	case errors.Is(err, ErrNotFormatted):
+		return id, fmt.Errorf("data directory %s is not formatted; run quorate format --config FILE --cluster-id ID first", c.DataDir)
+	case err != nil:
+		return id, err
+	case id.NodeID != c.NodeID:
+		return id, fmt.Errorf("data directory %s belongs to node %d, node.id is %d; correct node.id or log.dirs", c.DataDir, id.NodeID, c.NodeID)
+	case clusterID != "" && id.ClusterID != clusterID:
+		return id, fmt.Errorf("data directory %s belongs to cluster %s, not to %s; correct log.dirs", c.DataDir, id.ClusterID, clusterID)
+	}
+	return id, nil
+}

@@ -426,8 +426,10 @@ type SnapshotHeader struct {
 	// Sequence that the next entry under the claim must bear.
 	ExpectedSequence uint64 `protobuf:"varint,6,opt,name=expected_sequence,json=expectedSequence,proto3" json:"expected_sequence,omitempty"`
 	// Time of the last entry.
-	TimeMs        int64  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	ClusterId     string `protobuf:"bytes,8,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	TimeMs    int64  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	ClusterId string `protobuf:"bytes,8,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// Raft index of the last command in the image. It tells where to go on in the log; it is not part of the verdict's inputs.
+	RaftIndex     uint64 `protobuf:"varint,9,opt,name=raft_index,json=raftIndex,proto3" json:"raft_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,13 @@ func (x *SnapshotHeader) GetClusterId() string {
 	return ""
 }
 
+func (x *SnapshotHeader) GetRaftIndex() uint64 {
+	if x != nil {
+		return x.RaftIndex
+	}
+	return 0
+}
+
 // SnapshotFooter ends a snapshot.
 type SnapshotFooter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -599,7 +608,7 @@ const file_metadata_v1_entry_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12 \n" +
 	"\tbroker_id\x18\x04 \x01(\x05H\x00R\bbrokerId\x88\x01\x01B\f\n" +
 	"\n" +
-	"_broker_id\"\x8e\x02\n" +
+	"_broker_id\"\xad\x02\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12'\n" +
 	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12\x14\n" +
@@ -611,7 +620,9 @@ const file_metadata_v1_entry_proto_rawDesc = "" +
 	"\x11expected_sequence\x18\x06 \x01(\x04R\x10expectedSequence\x12\x17\n" +
 	"\atime_ms\x18\a \x01(\x03R\x06timeMs\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\b \x01(\tR\tclusterId\"*\n" +
+	"cluster_id\x18\b \x01(\tR\tclusterId\x12\x1d\n" +
+	"\n" +
+	"raft_index\x18\t \x01(\x04R\traftIndex\"*\n" +
 	"\x0eSnapshotFooter\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecordsB9Z7github.com/quorate/quorate/proto/metadata/v1;metadatapbb\x06proto3"
 

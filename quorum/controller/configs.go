@@ -58,7 +58,7 @@ func checkConfig(rules map[string]configRule, scope, key, value string) error {
 
 func atLeast(low, high int64) configRule {
 	return func(value string) error {
-		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < low || n > high {
 			return fmt.Errorf("must be a whole number from %d to %d", low, high)
 		}

@@ -1,0 +1,122 @@
+package invariant
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/quorate/quorate/fsm/image"
+)
+
+// IndexesEqualRecomputation: every derived index holds what a scan of all partitions finds.
+func IndexesEqualRecomputation(im *image.Image) error {
+	want := scan(im)
+	ids := slices.Sorted(maps.Keys(want.brokers))
+	for b := range im.Brokers() {
+		ids = append(ids, b.ID)
+	}
+	for _, id := range ids {
+		w := want.brokers[id]
+		if w == nil {
+			w = newBrokerSets()
+		}
+		for _, x := range []struct {
+			name string
+			got  iter.Seq2[image.PartitionID, image.Partition]
+			want map[image.PartitionID]bool
+		}{
+			{"PartitionsWithISR", im.PartitionsWithISR(id), w.isr},
+			{"PartitionsWithELR", im.PartitionsWithELR(id), w.elr},
+			{"PartitionsOn", im.PartitionsOn(id), w.on},
+		} {
+			if err := equalSets(fmt.Sprintf("%s(%v)", x.name, id), x.got, x.want); err != nil {
+				return err
+			}
+		}
+		if got := im.LeaderCount(id); got != w.leads {
+			return fmt.Errorf("LeaderCount(%v) is %d, a scan finds %d", id, got, w.leads)
+		}
+		if got := im.ReplicaCount(id); got != len(w.on) {
+			return fmt.Errorf("ReplicaCount(%v) is %d, a scan finds %d", id, got, len(w.on))
+		}
+	}
+	if err := equalSets("Leaderless", im.Leaderless(), want.leaderless); err != nil {
+		return err
+	}
+	if err := equalSets("NotPreferred", im.NotPreferred(), want.notPreferred); err != nil {
+		return err
+	}
+	if got := im.LeaderlessCount(); got != len(want.leaderless) {
+		return fmt.Errorf("LeaderlessCount is %d, a scan finds %d", got, len(want.leaderless))
+	}
+	return equalSets("Reassigning", im.Reassigning(), want.reassigning)
+}
+
+type brokerSets struct {
+	isr, elr, on map[image.PartitionID]bool
+	leads        int
+}
+
+func newBrokerSets() *brokerSets {
+	return &brokerSets{isr: map[image.PartitionID]bool{}, elr: map[image.PartitionID]bool{}, on: map[image.PartitionID]bool{}}
+}
+
+type sets struct {
+	brokers                               map[image.BrokerID]*brokerSets
+	leaderless, notPreferred, reassigning map[image.PartitionID]bool
+}
+
+func scan(im *image.Image) sets {
+	s := sets{
+		brokers:    map[image.BrokerID]*brokerSets{},
+		leaderless: map[image.PartitionID]bool{}, notPreferred: map[image.PartitionID]bool{}, reassigning: map[image.PartitionID]bool{},
+	}
+	of := func(id image.BrokerID) *brokerSets {
+		if s.brokers[id] == nil {
+			s.brokers[id] = newBrokerSets()
+		}
+		return s.brokers[id]
+	}
+	for t := range im.Topics() {
+		for i, p := range t.Partitions() {
+			id := image.PartitionID{Topic: t.ID(), Partition: i}
+			for _, b := range p.Replicas {
+				of(b).on[id] = true
+			}
+			for _, b := range p.ISR {
+				of(b).isr[id] = true
+			}
+			for _, b := range slices.Concat(p.ELR, p.LastKnownELR) {
+				of(b).elr[id] = true
+			}
+			switch {
+			case p.Leader == image.NoBroker:
+				s.leaderless[id] = true
+			case p.Leader != p.Replicas[0]:
+				s.notPreferred[id] = true
+			}
+			if p.Leader != image.NoBroker {
+				of(p.Leader).leads++
+			}
+			if p.IsReassigning() {
+				s.reassigning[id] = true
+			}
+		}
+	}
+	return s
+}
+
+func equalSets(name string, got iter.Seq2[image.PartitionID, image.Partition], want map[image.PartitionID]bool) error {
+	n := 0
+	for id := range got {
+		if !want[id] {
+			return fmt.Errorf("%s has %v, a scan does not", name, id)
+		}
+		n++
+	}
+	if n != len(want) {
+		return fmt.Errorf("%s has %d partitions, a scan finds %d", name, n, len(want))
+	}
+	return nil
+}

@@ -114,4 +114,3 @@ func BenchmarkFenceScan(b *testing.B) {
 		})
 	}
 }
-

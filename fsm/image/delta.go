@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
@@ -30,6 +31,7 @@ type Delta struct {
 	room1, room2  [8 * maxSlots]BrokerID
 	recent        []recentIndex
 	lastTopic     *topicEntry // found by the record before
+	decoder       *record.Decoder
 }
 
 // TopicRef names a topic.
@@ -72,6 +74,29 @@ func (d *Delta) Replay(offset MetadataOffset, r *metadatapb.Record) error {
 	d.offset = offset
 	if err := d.replay(r); err != nil {
 		return fmt.Errorf("%w: offset %d: %w", ErrReplay, offset, err)
+	}
+	return nil
+}
+
+// ReplayEncoded is [Delta.Replay] of a record in its encoded form, without memory for the frequent kinds. An error of
+// decoding wraps that of the package record.
+func (d *Delta) ReplayEncoded(offset MetadataOffset, raw []byte) error {
+	if d.decoder == nil {
+		d.decoder = new(record.Decoder)
+	}
+	r, err := d.decoder.DecodeAt(offset, raw)
+	if err != nil {
+		return err
+	}
+	return d.Replay(offset, r)
+}
+
+// ReplayEntry replays all records of an entry.
+func (d *Delta) ReplayEntry(e *record.RawEntry) error {
+	for i, raw := range e.Records() {
+		if err := d.ReplayEncoded(e.BaseOffset+MetadataOffset(i), raw); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/quorate/quorate/fsm/record"
 )
 
 // BrokerID names a node of the cluster, broker or controller.
@@ -29,29 +31,16 @@ type BrokerEpoch int64
 const NoBrokerEpoch BrokerEpoch = -1
 
 // MetadataOffset is the dense number of a record in the metadata log; the first is 0.
-type MetadataOffset int64
+type MetadataOffset = record.MetadataOffset
 
 // NoOffset is the offset of the empty image, and of things that have not happened.
-const NoOffset MetadataOffset = -1
+const NoOffset = record.NoOffset
 
 // ControllerEpoch is the Raft term of the claim under which a controller is active.
 type ControllerEpoch uint64
 
-// Chain is the running hash over the accepted entries with records. Two nodes with equal
-// offset and unequal chain have different histories.
-type Chain uint64
-
-// String returns 16 hex digits.
-func (c Chain) String() string { return fmt.Sprintf("%016x", uint64(c)) }
-
-// ParseChain reads what [Chain.String] writes.
-func ParseChain(s string) (Chain, error) {
-	v, err := strconv.ParseUint(s, 16, 64)
-	if err != nil || len(s) != 16 {
-		return 0, fmt.Errorf("image: chain %q is not 16 hex digits", s)
-	}
-	return Chain(v), nil
-}
+// Chain is the running hash over the accepted entries with records.
+type Chain = record.Chain
 
 // UUID is 16 bytes, written as Kafka writes it: 22 characters of base64url without padding.
 type UUID [16]byte

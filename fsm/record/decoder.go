@@ -1,0 +1,254 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// Field numbers of the two kinds that make up nearly all of a log.
+const (
+	fieldRecordPartition       = 6
+	fieldRecordPartitionChange = 7
+
+	fieldTopicID   = 1
+	fieldPartition = 2
+)
+
+// Decoder decodes records one after the other. Partition and PartitionChange are taken apart by hand into memory that
+// is used again; everything else goes through the generated code. Both ways accept and refuse the same bytes.
+type Decoder struct {
+	rec       metadatapb.Record
+	partition metadatapb.Partition
+	change    metadatapb.PartitionChange
+	// Wrappers of the two, and room for the messages and pointers inside them.
+	asPartition metadatapb.Record_Partition
+	asChange    metadatapb.Record_PartitionChange
+	leaderID    int32
+	leader      metadatapb.LeaderChange
+	recovery    metadatapb.LeaderRecoveryState
+	lists       [7]metadatapb.BrokerIds
+}
+
+// Decode decodes one record. The result is valid until the next call, and may refer to raw.
+func (d *Decoder) Decode(raw []byte) (*metadatapb.Record, error) {
+	num, f, n := consumeField(raw)
+	if n != len(raw) || n <= 0 || f.typ != protowire.BytesType {
+		return Decode(raw)
+	}
+	switch num {
+	case fieldRecordPartition:
+		if !d.decodePartition(f.bytes) {
+			return Decode(raw) // for the error, or the unusual form
+		}
+		d.asPartition.Partition = &d.partition
+		d.rec.Kind = &d.asPartition
+		return &d.rec, nil
+	case fieldRecordPartitionChange:
+		if !d.decodeChange(f.bytes) {
+			return Decode(raw)
+		}
+		d.asChange.PartitionChange = &d.change
+		d.rec.Kind = &d.asChange
+		return &d.rec, nil
+	}
+	return Decode(raw)
+}
+
+// DecodeAt is Decode with an error that names the record's metadata offset.
+func (d *Decoder) DecodeAt(offset MetadataOffset, raw []byte) (*metadatapb.Record, error) {
+	r, err := d.Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("offset %d: %w", offset, err)
+	}
+	return r, nil
+}
+
+// decodePartition tells whether b was the usual form: known fields with their usual wire types.
+func (d *Decoder) decodePartition(b []byte) bool {
+	p := &d.partition
+	p.TopicId, p.Partition, p.Leader, p.LeaderEpoch, p.PartitionEpoch = nil, 0, nil, 0, 0
+	p.LeaderRecoveryState = 0
+	p.Replicas, p.Isr, p.Elr, p.LastKnownElr = p.Replicas[:0], p.Isr[:0], p.Elr[:0], p.LastKnownElr[:0]
+	p.AddingReplicas, p.RemovingReplicas, p.OriginalReplicas = p.AddingReplicas[:0], p.RemovingReplicas[:0], p.OriginalReplicas[:0]
+	for len(b) > 0 {
+		num, v, bytes, rest := shortField(b)
+		if rest == nil {
+			return false
+		}
+		b = rest
+		ok := true
+		switch num {
+		case fieldTopicID<<3 | 2:
+			p.TopicId = bytes
+		case fieldPartition << 3:
+			p.Partition = int32(v)
+		case 3<<3 | 2:
+			p.Replicas, ok = appendPacked(p.Replicas, bytes)
+		case 4<<3 | 2:
+			p.Isr, ok = appendPacked(p.Isr, bytes)
+		case 5 << 3:
+			d.leaderID = int32(v)
+			p.Leader = &d.leaderID
+		case 6 << 3:
+			p.LeaderEpoch = int32(v)
+		case 7 << 3:
+			p.PartitionEpoch = int32(v)
+		case 8 << 3:
+			p.LeaderRecoveryState = metadatapb.LeaderRecoveryState(int32(v))
+		case 9<<3 | 2:
+			p.Elr, ok = appendPacked(p.Elr, bytes)
+		case 10<<3 | 2:
+			p.LastKnownElr, ok = appendPacked(p.LastKnownElr, bytes)
+		case 11<<3 | 2:
+			p.AddingReplicas, ok = appendPacked(p.AddingReplicas, bytes)
+		case 12<<3 | 2:
+			p.RemovingReplicas, ok = appendPacked(p.RemovingReplicas, bytes)
+		case 13<<3 | 2:
+			p.OriginalReplicas, ok = appendPacked(p.OriginalReplicas, bytes)
+		default:
+			return false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// changeList returns the place of a list of brokers by its field number.
+func (d *Decoder) changeList(num uint64) (**metadatapb.BrokerIds, int) {
+	c := &d.change
+	switch num {
+	case 4:
+		return &c.Isr, 0
+	case 5:
+		return &c.Elr, 1
+	case 6:
+		return &c.LastKnownElr, 2
+	case 8:
+		return &c.Replicas, 3
+	case 9:
+		return &c.AddingReplicas, 4
+	case 10:
+		return &c.RemovingReplicas, 5
+	case 11:
+		return &c.OriginalReplicas, 6
+	}
+	return nil, 0
+}
+
+func (d *Decoder) decodeChange(b []byte) bool {
+	c := &d.change
+	c.TopicId, c.Partition, c.Leader, c.LeaderRecoveryState, c.Reason = nil, 0, nil, nil, 0
+	c.Isr, c.Elr, c.LastKnownElr, c.Replicas = nil, nil, nil, nil
+	c.AddingReplicas, c.RemovingReplicas, c.OriginalReplicas = nil, nil, nil
+	for len(b) > 0 {
+		num, v, bytes, rest := shortField(b)
+		if rest == nil {
+			return false
+		}
+		b = rest
+		switch num {
+		case fieldTopicID<<3 | 2:
+			c.TopicId = bytes
+		case fieldPartition << 3:
+			c.Partition = int32(v)
+		case 3<<3 | 2:
+			if c.Leader != nil || !d.decodeLeader(bytes) {
+				return false
+			}
+			c.Leader = &d.leader
+		case 7 << 3:
+			d.recovery = metadatapb.LeaderRecoveryState(int32(v))
+			c.LeaderRecoveryState = &d.recovery
+		case 12 << 3:
+			c.Reason = metadatapb.ChangeReason(int32(v))
+		default:
+			list, i := d.changeList(num >> 3)
+			if list == nil || num&7 != 2 || *list != nil || !decodeIDs(&d.lists[i], bytes) {
+				return false
+			}
+			*list = &d.lists[i]
+		}
+	}
+	return true
+}
+
+func (d *Decoder) decodeLeader(b []byte) bool {
+	d.leader.Leader = nil
+	if len(b) == 0 {
+		return true
+	}
+	num, v, _, rest := shortField(b)
+	if num != 1<<3 || rest == nil || len(rest) > 0 {
+		return false
+	}
+	d.leaderID = int32(v)
+	d.leader.Leader = &d.leaderID
+	return true
+}
+
+// decodeIDs reads a BrokerIds message: nothing, or one packed list.
+func decodeIDs(to *metadatapb.BrokerIds, b []byte) bool {
+	to.Ids = to.Ids[:0]
+	if len(b) == 0 {
+		return true
+	}
+	num, _, bytes, rest := shortField(b)
+	if num != 1<<3|2 || rest == nil || len(rest) > 0 {
+		return false
+	}
+	var ok bool
+	to.Ids, ok = appendPacked(to.Ids, bytes)
+	return ok
+}
+
+// shortField reads a field whose tag is one byte and whose type is varint or bytes. rest is nil if it is not such a
+// field or is cut short, and not nil, if perhaps empty, otherwise.
+func shortField(b []byte) (tag, value uint64, bytes, rest []byte) {
+	tag = uint64(b[0])
+	if tag >= 0x80 || tag < 8 || len(b) < 2 {
+		return tag, 0, nil, nil
+	}
+	n := 1
+	if value = uint64(b[1]); value >= 0x80 {
+		value, n = protowire.ConsumeVarint(b[1:])
+		if n < 0 {
+			return tag, 0, nil, nil
+		}
+	}
+	b = b[1+n:]
+	switch tag & 7 {
+	case 0:
+		return tag, value, nil, b
+	case 2:
+		if value > uint64(len(b)) {
+			return tag, 0, nil, nil
+		}
+		return tag, 0, b[:value:value], b[value:]
+	}
+	return tag, 0, nil, nil
+}
+
+// appendPacked appends the numbers of a packed list.
+func appendPacked(to []int32, b []byte) ([]int32, bool) {
+	to = slices.Grow(to, len(b))
+	for len(b) > 0 {
+		if b[0] < 0x80 {
+			to = append(to, int32(b[0]))
+			b = b[1:]
+			continue
+		}
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return to, false
+		}
+		to = append(to, int32(v))
+		b = b[n:]
+	}
+	return to, true
+}

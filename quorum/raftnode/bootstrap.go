@@ -69,39 +69,11 @@ func ReadConfiguration(e *env.Env, dir string) (Configuration, error) {
 	if err != nil {
 		return Configuration{}, errors.Join(err, closeLog())
 	}
-	newest, index, err := newestConfiguration(log, snapshots)
+	newest, index, err := (&configurationReader{log: log, snapshots: snapshots}).read()
 	if err = errors.Join(err, closeLog()); err != nil {
 		return Configuration{}, err
 	}
 	return configurationFrom(newest, index)
-}
-
-func newestConfiguration(log raft.LogStore, snapshots raft.SnapshotStore) (newest raft.Configuration, index uint64, err error) {
-	taken, err := snapshots.List()
-	if err != nil {
-		return newest, 0, err
-	}
-	if len(taken) > 0 {
-		newest, index = taken[0].Configuration, taken[0].ConfigurationIndex
-	}
-	first, err := log.FirstIndex()
-	if err != nil {
-		return newest, 0, err
-	}
-	last, err := log.LastIndex()
-	if err != nil {
-		return newest, 0, err
-	}
-	for i := max(first, index+1); i > 0 && i <= last; i++ {
-		var entry raft.Log
-		if err := log.GetLog(i, &entry); err != nil {
-			return newest, 0, err
-		}
-		if entry.Type == raft.LogConfiguration {
-			newest, index = raft.DecodeConfiguration(entry.Data), entry.Index
-		}
-	}
-	return newest, index, nil
 }
 
 func (s Server) raft() raft.Server {

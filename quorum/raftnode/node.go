@@ -30,13 +30,14 @@ type Node struct {
 	leadership *leadership
 	raft       atomic.Pointer[raft.Raft]
 
-	judge func(h hello, clusterID string, own ServerID) verdict // a negative control puts another in its place
-	wrap  func(*transport) raft.Transport                       // likewise
+	parts parts
 
 	layer     *streamLayer
 	transport *transport
 	stores    *stores
 	snapshots *snapshotStore
+
+	configuration *configurationReader
 
 	stopped      chan struct{} // closed when no future will resolve any more
 	stoppedClean atomic.Bool   // raft has ended, nothing of it runs
@@ -48,13 +49,27 @@ type Node struct {
 	waiters     sync.WaitGroup
 }
 
+// parts are those that a negative control replaces by what the library or a naive program would use.
+type parts struct {
+	judge     func(h hello, clusterID string, own ServerID) verdict
+	transport func(*transport) raft.Transport
+	stable    func(*voteStore) raft.StableStore
+}
+
+func properParts() parts {
+	return parts{
+		judge:     judge,
+		transport: func(t *transport) raft.Transport { return t },
+		stable:    func(s *voteStore) raft.StableStore { return s },
+	}
+}
+
 // New makes a node that does nothing yet.
 func New(cfg Config) *Node {
 	return &Node{
 		cfg:        cfg.withDefaults(),
 		leadership: newLeadership(),
-		judge:      judge,
-		wrap:       func(t *transport) raft.Transport { return t },
+		parts:      properParts(),
 		stopped:    make(chan struct{}),
 	}
 }
@@ -81,6 +96,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
 		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
 	}
+	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
 	if err = n.openTransport(ctx); err != nil {
 		return err
 	}
@@ -99,7 +115,7 @@ func (n *Node) openTransport(ctx context.Context) error {
 	self := peerAddress{hostPort: n.cfg.AdvertisedAddress, id: n.cfg.ID}
 	n.layer = &streamLayer{
 		clusterID: n.cfg.ClusterID, self: self, network: n.cfg.Env.Network, tls: n.cfg.TLS,
-		handshakeTimeout: n.cfg.RPCTimeout, judge: n.judge,
+		handshakeTimeout: n.cfg.RPCTimeout, judge: n.parts.judge,
 		refusals: newRefusalLog(n.cfg.Logger, n.cfg.Env.Clock), metrics: &n.metrics,
 	}
 	if err := n.layer.listen(ctx, n.cfg.ListenAddress); err != nil {
@@ -127,7 +143,8 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 			err = fmt.Errorf("%w; %d snapshots are damaged: remove this node from the quorum, format it anew and add it again", err, damaged())
 		}
 	}()
-	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), n.cfg.FSM, n.stores.log, n.stores.stable, n.snapshots, n.wrap(n.transport))
+	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), n.cfg.FSM, n.stores.log, n.parts.stable(n.stores.stable),
+		n.snapshots, n.parts.transport(n.transport))
 }
 
 // Run takes a snapshot whenever Config.SnapshotBytes were logged since the last one, until the context ends. The library

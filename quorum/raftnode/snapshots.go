@@ -3,6 +3,7 @@ package raftnode
 import (
 	"io"
 	"log/slog"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -22,6 +23,7 @@ type snapshotStore struct {
 	guard   *guard
 	metrics *Metrics
 	logger  *slog.Logger
+	dir     string
 	// bytesCovered is Metrics.LogBytes at the begin of the newest complete snapshot.
 	bytesCovered atomic.Uint64
 }
@@ -31,7 +33,7 @@ func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, erro
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger}, nil
+	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir)}, nil
 }
 
 // Create implements raft.SnapshotStore.
@@ -59,7 +61,7 @@ func (s *snapshotStore) Open(id string) (meta *raft.SnapshotMeta, r io.ReadClose
 	err = s.guard.untimed(CallSnapshotOpen, func() error { meta, r, err = s.inner.Open(id); return err })
 	if err != nil {
 		s.metrics.SnapshotsDamaged.Add(1)
-		s.logger.Error("metadata snapshot refused", "snapshot", id, "error", err)
+		s.logger.Error("metadata snapshot refused", "snapshot", filepath.Join(s.dir, id), "error", err)
 		return nil, nil, err
 	}
 	return meta, r, nil
@@ -69,6 +71,7 @@ type snapshotSink struct {
 	raft.SnapshotSink
 	store *snapshotStore
 	begun uint64
+	ended bool // the library closes again what Persist has closed
 }
 
 func (s *snapshotSink) Write(p []byte) (n int, err error) {
@@ -77,6 +80,10 @@ func (s *snapshotSink) Write(p []byte) (n int, err error) {
 }
 
 func (s *snapshotSink) Close() error {
+	if s.ended {
+		return s.SnapshotSink.Close()
+	}
+	s.ended = true
 	s.store.guard.env.At(PointSnapshotClose)
 	err := s.store.guard.untimed(CallSnapshotClose, s.SnapshotSink.Close)
 	if err != nil {
@@ -90,6 +97,9 @@ func (s *snapshotSink) Close() error {
 }
 
 func (s *snapshotSink) Cancel() error {
-	s.store.metrics.SnapshotsFailed.Add(1)
+	if !s.ended {
+		s.ended = true
+		s.store.metrics.SnapshotsFailed.Add(1)
+	}
 	return s.SnapshotSink.Cancel()
 }

@@ -71,8 +71,12 @@ func (n *Node) OldestIndex() (uint64, error) { return n.stores.log.FirstIndex() 
 // applied entries only, and does not change their bytes.
 func (n *Node) ReadLog(index uint64, entry *raft.Log) error { return n.stores.log.GetLog(index, entry) }
 
-// GetConfiguration is the newest configuration that this node knows, committed or not.
+// GetConfiguration is the newest configuration that this node knows, committed or not. Right after a follower's log was
+// cut it may fail once; ask again.
 func (n *Node) GetConfiguration() (Configuration, error) {
-	f := n.running().GetConfiguration()
-	return configurationFrom(f.Configuration(), f.Index())
+	newest, index, err := n.configuration.read()
+	if err != nil {
+		return Configuration{}, err
+	}
+	return configurationFrom(newest, index)
 }

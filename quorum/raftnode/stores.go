@@ -31,7 +31,7 @@ func boltOptions() *bbolt.Options {
 // stores are a node's log and votes, with every wrapper in place: cache, chunked deletes, guard, bolt.
 type stores struct {
 	log    raft.LogStore
-	stable raft.StableStore
+	stable *voteStore
 	guard  *guard
 	close  func() error
 }

@@ -1,0 +1,372 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/quorum/env"
+)
+
+func TestClusterElectsCommitsAndFailsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.start()
+		first := c.leader()
+		c.commit(first, "one")
+		c.everybodyHas("one", c.members...)
+		for _, m := range c.members {
+			id, address, ok := m.node.Leader()
+			if !ok || id != first.id || address != first.address() {
+				t.Errorf("%v knows leader %v at %q, %v; want %v at %q", m.id, id, address, ok, first.id, first.address())
+			}
+			if _, ok := m.node.LastContact(); !ok {
+				t.Errorf("%v has no contact", m.id)
+			}
+		}
+
+		took := first.node.Leadership().Takeover
+		c.network.Isolate(first.host)
+		second := c.leader(c.others(first)...)
+		c.commit(second, "two")
+		until(t, time.Second, "the old leader hears of its loss", func() bool { return !first.node.Leadership().Leader })
+		c.network.HealAll()
+		c.everybodyHas("two", c.members...)
+		if now := first.node.Leadership().Takeover; now != took {
+			t.Errorf("take-overs of the old leader went from %d to %d", took, now)
+		}
+	})
+}
+
+func TestRestartKeepsTermVoteAndLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.start()
+		leader := c.leader()
+		for i := range 20 {
+			c.commit(leader, fmt.Sprint("entry ", i))
+		}
+		term := leader.node.CurrentTerm()
+		c.stop(c.members...)
+		for _, m := range c.members {
+			m.fsm.entries = nil
+		}
+		c.start()
+		next := c.leader()
+		c.everybodyHas("entry 19", c.members...)
+		if got := next.node.CurrentTerm(); got <= term {
+			t.Errorf("term after the restart is %d, was %d", got, term)
+		}
+	})
+}
+
+func TestSnapshotIsRestoredAndInstalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.tweak = func(cfg *Config) { cfg.TrailingEntries = 5 }
+		c.start()
+		leader := c.leader()
+		behind := c.others(leader)[0]
+		c.network.Isolate(behind.host)
+		for i := range 100 {
+			c.commit(leader, fmt.Sprint("entry ", i))
+		}
+		if err := leader.node.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		oldest, err := leader.node.OldestIndex()
+		if err != nil || oldest < 50 {
+			t.Fatalf("oldest index after the snapshot: %d, %v", oldest, err)
+		}
+		if err := leader.node.ReadLog(oldest-1, new(raft.Log)); err != raft.ErrLogNotFound {
+			t.Fatalf("reading before the oldest: %v", err)
+		}
+		c.network.HealAll()
+		c.everybodyHas("entry 99", behind)
+		if got := behind.node.Metrics().SnapshotsTaken.Load(); got == 0 {
+			t.Error("caught up without a snapshot")
+		}
+
+		c.stop(leader)
+		leader.fsm.entries = nil
+		c.start(leader)
+		c.everybodyHas("entry 99", leader)
+	})
+}
+
+func TestSnapshotByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		defer c.close()
+		c.tweak = func(cfg *Config) { cfg.SnapshotBytes = 10_000 }
+		c.start()
+		leader := c.leader()
+		var running sync.WaitGroup
+		defer running.Wait()
+		running.Go(func() { leader.node.Run(t.Context()) })
+		defer c.close()
+		c.commit(leader, strings.Repeat("x", 9000))
+		time.Sleep(5 * time.Second)
+		if got := leader.node.Metrics().SnapshotsTaken.Load(); got != 0 {
+			t.Errorf("%d snapshots below the limit", got)
+		}
+		c.commit(leader, strings.Repeat("x", 1000))
+		time.Sleep(5 * time.Second)
+		if got := leader.node.Metrics().SnapshotsTaken.Load(); got != 1 {
+			t.Errorf("%d snapshots above the limit, want 1", got)
+		}
+	})
+}
+
+// A flipped byte in the newest snapshot: it is refused and named, the older one and the log serve. Both damaged and
+// the log gone: Open says so and nothing of them reaches the FSM.
+func TestDamagedSnapshotIsRefusedAndNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		defer c.close()
+		c.tweak = func(cfg *Config) { cfg.TrailingEntries = 50 }
+		c.start()
+		m := c.leader()
+		var names []string
+		for i := range 2 {
+			for k := range 30 {
+				c.commit(m, fmt.Sprint("entry ", i, " ", k))
+			}
+			if err := m.node.Snapshot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.stop(m)
+		entries, err := os.ReadDir(filepath.Join(m.dir, snapshotsDir))
+		if err != nil || len(entries) != 2 {
+			t.Fatalf("%d snapshots, %v", len(entries), err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		newest := names[1]
+
+		damage(t, filepath.Join(m.dir, snapshotsDir, newest, "state.bin"))
+		m.fsm.entries = nil
+		c.start(m)
+		c.leader()
+		c.everybodyHas("entry 1 29", m)
+		if !strings.Contains(m.log.String(), "metadata snapshot refused") || !strings.Contains(m.log.String(), newest) {
+			t.Error("the log does not name the snapshot")
+		}
+		c.stop(m)
+
+		damage(t, filepath.Join(m.dir, snapshotsDir, names[0], "state.bin"))
+		m.fsm.entries = nil
+		err = New(c.config(m)).Open(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "snapshots are damaged") {
+			t.Errorf("open: %v", err)
+		}
+		if len(m.fsm.entries) != 0 {
+			t.Error("a damaged snapshot reached the FSM")
+		}
+	})
+}
+
+func damage(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMembershipAndTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.start()
+		leader := c.leader()
+		fourth := c.newMember(4, "first disk of 4")
+		c.members = append(c.members, fourth)
+		c.start(fourth)
+
+		conf, err := leader.node.GetConfiguration()
+		if err != nil || len(conf.Servers) != 3 {
+			t.Fatalf("configuration: %+v, %v", conf, err)
+		}
+		if err := leader.node.AddNonvoter(t.Context(), fourth.id, fourth.address(), conf.Index); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.node.AddVoter(t.Context(), fourth.id, fourth.address(), conf.Index); err == nil {
+			t.Fatal("a change decided on an old configuration was taken")
+		}
+		c.commit(leader, "for four")
+		c.everybodyHas("for four", fourth)
+		if err := leader.node.AddVoter(t.Context(), fourth.id, fourth.address(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.node.TransferLeadershipTo(t.Context(), fourth.id, fourth.address()); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 5*time.Second, "the fourth leads", func() bool { return fourth.node.Leadership().Leader })
+		c.leader(fourth)
+		if err := fourth.node.RemoveServer(t.Context(), leader.id, 0); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 5*time.Second, "the removed one hears of it", func() bool {
+			conf, _ := leader.node.GetConfiguration()
+			return len(conf.Servers) == 3
+		})
+		c.stop(c.members...)
+		conf, err = ReadConfiguration(env.OS(""), fourth.dir)
+		if err != nil || len(conf.Servers) != 3 {
+			t.Errorf("configuration on disk: %+v, %v", conf, err)
+		}
+	})
+}
+
+func TestBootstrapRefusesWhatItShould(t *testing.T) {
+	dir := t.TempDir()
+	one := Server{ID: ServerID{1, directoryID("1")}, Address: "n1:1", Voter: true}
+	twice := Server{ID: ServerID{1, directoryID("2")}, Address: "n2:1", Voter: true}
+	if err := Bootstrap(env.OS(""), dir, nil); err == nil {
+		t.Error("no servers: taken")
+	}
+	if err := Bootstrap(env.OS(""), dir, []Server{one, twice}); err == nil || !strings.Contains(err.Error(), "node 1 twice") {
+		t.Errorf("a node twice: %v", err)
+	}
+	if err := Bootstrap(env.OS(""), dir, []Server{one}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Bootstrap(env.OS(""), dir, []Server{one}); !errors.Is(err, raft.ErrCantBootstrap) {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, err := ReadConfiguration(env.OS(""), t.TempDir()); err == nil {
+		t.Error("configuration of an empty directory")
+	}
+}
+
+// Suite 5: shutdown under a full queue leaves no waiter. The bubble's end and goleak hold it.
+func TestShutdownUnderAFullQueueLeavesNoWaiter(t *testing.T) {
+	for round := range 5 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 3)
+				defer c.close()
+				c.start()
+				leader := c.leader()
+				hang := make(chan struct{})
+				leader.fsm.block = hang
+				c.network.Isolate(leader.host)
+				const submitters, each = 8, 60
+				outcomes := make(chan Outcome, submitters*each)
+				var waiting sync.WaitGroup
+				waiter := leader.node.StartWaiter(submitters * each)
+				for s := range submitters {
+					waiting.Go(func() {
+						for i := range each {
+							p := leader.node.Apply(fmt.Appendf(nil, "%d %d", s, i))
+							if s%2 == 0 {
+								waiter.Add(p)
+								continue
+							}
+							waiting.Go(func() { outcomes <- p.Wait() })
+						}
+					})
+				}
+				waiting.Go(func() {
+					for {
+						select {
+						case <-waiter.Outcomes():
+						case <-leader.node.Stopped():
+							return
+						}
+					}
+				})
+				synctest.Wait()
+				close(hang)
+				c.stop(leader)
+				waiting.Wait()
+				close(outcomes)
+				for out := range outcomes {
+					if out.Fate == FateNotInLog && out.Index != 0 || out.Fate != FateNotInLog && out.Index == 0 {
+						t.Errorf("fate %v at index %d: %v", out.Fate, out.Index, out.Err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The library's futures of Apply must have the channel that bindFuture sets, else waiters would hang.
+func TestFuturesOfApplyCanBeBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		defer c.close()
+		c.start()
+		m := c.leader()
+		stopped := make(chan struct{})
+		r := m.node.running()
+		for name, f := range map[string]raft.Future{
+			"Apply": r.Apply([]byte("x"), 0), "AddNonvoter": r.AddNonvoter("9", "n9:1", 0, 0), "Snapshot": r.Snapshot(),
+			"LeadershipTransfer": r.LeadershipTransfer(),
+		} {
+			if !bindFuture(f, stopped) {
+				t.Errorf("%s: %T has no ShutdownCh", name, f)
+			}
+			f.Error()
+		}
+	})
+}
+
+func TestFateOf(t *testing.T) {
+	raw := errors.New("disk")
+	for _, at := range []struct {
+		err   error
+		index uint64
+		want  Fate
+	}{
+		{nil, 7, FateApplied},
+		{raft.ErrNotLeader, 0, FateNotInLog},
+		{raft.ErrLeadershipTransferInProgress, 0, FateNotInLog},
+		{raft.ErrEnqueueTimeout, 0, FateNotInLog},
+		{raft.ErrRaftShutdown, 0, FateNotInLog},
+		{raft.ErrRaftShutdown, 7, FateUnknown},
+		{raft.ErrLeadershipLost, 7, FateUnknown},
+		{raft.ErrAbortedByRestore, 7, FateSuperseded},
+		{raw, 7, FateUnknown},
+	} {
+		if got := fateOf(at.err, at.index); got != at.want {
+			t.Errorf("%v at index %d: %v, want %v", at.err, at.index, got, at.want)
+		}
+	}
+}
+
+func TestOpenRefusesAUsedDirectoryAndATakenPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		defer c.close()
+		c.start()
+		other := c.newMember(2, "other")
+		other.dir = c.members[0].dir
+		if err := New(c.config(other)).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("a directory in use: %v", err)
+		}
+		other.dir = t.TempDir()
+		other.host = c.members[0].host
+		if err := New(c.config(other)).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "RAFT listener") {
+			t.Errorf("a taken port: %v", err)
+		}
+	})
+}

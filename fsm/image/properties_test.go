@@ -3,10 +3,12 @@ package image
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/quorate/quorate/fsm/record"
 	"pgregory.net/rapid"
 )
 
@@ -154,7 +156,13 @@ func dump(t fataler, im *Image) string {
 func reload(t fataler, im *Image) *Image {
 	d := Load()
 	n := 0
+	next, stop := iter.Pull(im.EncodedRecords())
+	defer stop()
 	for r := range im.Records() {
+		want, err := record.Encode(r)
+		if got, ok := next(); err != nil || !ok || !bytes.Equal(got, want) {
+			t.Fatalf("record %d: encoded by hand %x, generated %x (%v)", n, got, want, err)
+		}
 		if err := d.Replay(im.Offset(), r); err != nil {
 			t.Fatalf("replaying the image's own record %v: %v", r, err)
 		}

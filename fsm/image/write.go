@@ -3,6 +3,7 @@ package image
 import (
 	"iter"
 
+	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
@@ -70,6 +71,70 @@ func (im *Image) otherRecords(yield func(*metadatapb.Record) bool) bool {
 		}
 	}
 	return true
+}
+
+// EncodedRecords returns the bytes of [Image.Records]. Each slice is valid until the next one.
+func (im *Image) EncodedRecords() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var buf []byte
+		encoded := func(r *metadatapb.Record) bool {
+			var err error
+			if buf, err = record.Append(buf[:0], r); err != nil {
+				panic("image: encode own record: " + err.Error()) // the image holds nothing but what was decoded
+			}
+			return yield(buf)
+		}
+		_ = im.clusterRecords(encoded) && im.encodedTopics(encoded, yield) && im.otherRecords(encoded)
+	}
+}
+
+func (im *Image) encodedTopics(encoded func(*metadatapb.Record) bool, yield func([]byte) bool) bool {
+	var buf []byte
+	var p Partition
+	var room [unpackRoom]BrokerID
+	m := new(metadatapb.Partition)
+	var leader int32
+	for t := range im.Topics() {
+		r := &metadatapb.Topic{Name: t.Name(), TopicId: t.entry.id.Bytes()}
+		if !encoded(&metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: r}}) {
+			return false
+		}
+		m.TopicId = t.entry.id[:]
+		for i := range t.entry.count {
+			ordinal, _ := t.entry.partitionOrdinal(i)
+			im.load(ordinal, &p, room[:])
+			m.Partition, m.Leader = i, nil
+			if p.Leader != NoBroker {
+				leader = int32(p.Leader)
+				m.Leader = &leader
+			}
+			m.LeaderEpoch, m.PartitionEpoch = int32(p.LeaderEpoch), int32(p.PartitionEpoch)
+			m.LeaderRecoveryState = p.recoveryState()
+			p.fill(m)
+			buf = record.AppendPartition(buf[:0], m)
+			if !yield(buf) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fill writes the lists into those of m.
+func (p *Partition) fill(m *metadatapb.Partition) {
+	for _, l := range [...]struct {
+		to   *[]int32
+		from []BrokerID
+	}{
+		{&m.Replicas, p.Replicas}, {&m.Isr, p.ISR}, {&m.Elr, p.ELR}, {&m.LastKnownElr, p.LastKnownELR},
+		{&m.AddingReplicas, p.AddingReplicas}, {&m.RemovingReplicas, p.RemovingReplicas},
+		{&m.OriginalReplicas, p.OriginalReplicas},
+	} {
+		*l.to = (*l.to)[:0]
+		for _, id := range l.from {
+			*l.to = append(*l.to, int32(id))
+		}
+	}
 }
 
 // RecordCount returns the number of records that [Image.Records] gives.

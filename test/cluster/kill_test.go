@@ -60,7 +60,7 @@ func TestActiveControllerDiesOrPauses(t *testing.T) {
 			w.AwaitAcks(t, 100)
 			before := observe(5*time.Second, 60*time.Second)
 			from := time.Now()
-			time.Sleep(before)
+			<-time.After(before)
 			active := c.Active(t)
 			victim := active
 			if how == "pause-standby" {
@@ -82,7 +82,7 @@ func TestActiveControllerDiesOrPauses(t *testing.T) {
 				return nil
 			})
 			created := time.Since(event)
-			time.Sleep(time.Until(event.Add(10 * time.Second)))
+			<-time.After(time.Until(event.Add(10 * time.Second)))
 			usual, after := w.LongestGap(from, event), w.LongestGap(event, event.Add(10*time.Second))
 			t.Logf("%s: longest gap %v before, %v after; create after %v", how, usual, after, created)
 			if acceptance {

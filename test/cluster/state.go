@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/fsm/image"
 )
 
 // Partition is a row of `topic describe -o json`.
@@ -220,4 +222,53 @@ func (c *Cluster) AwaitLogLine(t testing.TB, words ...string) {
 
 func all[T any](list []T, ok func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(v T) bool { return !ok(v) })
+}
+
+// TopicID reads a topic id from its 22 characters.
+func TopicID(s string) ([16]byte, error) {
+	id, err := image.ParseUUID(s)
+	return id, err
+}
+
+// IDs lists the nodes that have a role.
+func (c *Cluster) IDs(role string) []int {
+	var ids []int
+	for _, n := range c.Nodes {
+		if slices.Contains(n.Roles, role) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// SameChains wants equal chains at equal metadata offsets on all nodes that can be asked.
+func (c *Cluster) SameChains(t testing.TB) {
+	t.Helper()
+	chains := map[int64]map[string][]string{}
+	note := func(offset int64, chain, who string) {
+		if offset < 0 {
+			return
+		}
+		if chains[offset] == nil {
+			chains[offset] = map[string][]string{}
+		}
+		chains[offset][chain] = append(chains[offset][chain], who)
+	}
+	if q, err := c.Quorum(t); err == nil {
+		for _, n := range q.Nodes {
+			if n.State != "unreachable" {
+				note(n.MetadataOffset, n.Chain, fmt.Sprint("controller ", n.ID))
+			}
+		}
+	}
+	if brokers, err := c.Brokers(t); err == nil {
+		for _, b := range brokers {
+			note(b.MetadataOffset, b.Chain, fmt.Sprint("broker ", b.ID))
+		}
+	}
+	for offset, at := range chains {
+		if len(at) > 1 {
+			t.Errorf("at metadata offset %d the chains differ: %v", offset, at)
+		}
+	}
 }

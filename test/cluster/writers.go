@@ -14,6 +14,8 @@ import (
 
 // WriterOptions configure the producers that run while nodes die.
 type WriterOptions struct {
+	// Name makes values unique when several sets of writers use one topic.
+	Name string
 	// Idempotent and Plain are numbers of producers of each kind; all use acks=all.
 	Idempotent, Plain int
 	// Pause is between two records of one producer. Default 2 ms.
@@ -66,11 +68,11 @@ func (c *Cluster) StartWriters(t testing.TB, topic string, o WriterOptions) *Wri
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writers{topic: topic, cancel: cancel}
 	for i := range o.Idempotent {
-		w.run(ctx, c.Client(t, writerOpts()...), fmt.Sprintf("idem%d", i), o.Pause, true)
+		w.run(ctx, c.Client(t, writerOpts()...), fmt.Sprintf("%sidem%d", o.Name, i), o.Pause, true)
 	}
 	for i := range o.Plain {
 		w.run(ctx, c.Client(t, append(writerOpts(), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))...),
-			fmt.Sprintf("plain%d", i), o.Pause, false)
+			fmt.Sprintf("%splain%d", o.Name, i), o.Pause, false)
 	}
 	t.Cleanup(func() { w.cancel(); w.done.Wait() })
 	return w

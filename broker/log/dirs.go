@@ -162,6 +162,9 @@ func (m *Manager) renameOne(r Replica, to DirState) (moved bool, err error) {
 		m.env.At("log." + renameVerb[to] + ".before-rename")
 		err = storage("rename", m.path(base), m.env.FS.Rename(m.path(base), m.path(target)))
 	}
+	if err == nil {
+		m.env.At("log." + renameVerb[to] + ".renamed")
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.logs, r.Name)

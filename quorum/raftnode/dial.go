@@ -42,7 +42,7 @@ func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 		raw.Close()
 		return nil, l.refused(v, to, listener)
 	}
-	tracked := &trackedConn{Conn: conn}
+	tracked := &trackedConn{Conn: conn, raw: raw}
 	if !l.register(&l.dialed, tracked) {
 		return nil, net.ErrClosed
 	}

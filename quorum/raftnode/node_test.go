@@ -1,8 +1,10 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 func TestClusterElectsCommitsAndFailsOver(t *testing.T) {
@@ -369,4 +373,180 @@ func TestOpenRefusesAUsedDirectoryAndATakenPort(t *testing.T) {
 			t.Errorf("a taken port: %v", err)
 		}
 	})
+}
+
+// Suite 6: a transfer to a server that cannot answer fails, proposals are refused meanwhile and accepted afterwards, in the
+// same term. That is why entries are fenced where they are applied.
+func TestTransferToAStuckTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.start()
+		leader := c.leader()
+		target := c.others(leader)[0]
+		c.network.Isolate(target.host)
+		c.commit(leader, "target is behind")
+		term := leader.node.CurrentTerm()
+		done := make(chan error)
+		go func() { done <- leader.node.TransferLeadershipTo(t.Context(), target.id, target.address()) }()
+		synctest.Wait()
+		if out := leader.node.Apply([]byte("during")).Wait(); out.Fate != FateNotInLog {
+			t.Errorf("during the transfer: %v, %v", out.Fate, out.Err)
+		}
+		if err := <-done; err == nil {
+			t.Error("the transfer succeeded")
+		}
+		c.leader(leader)
+		if got := leader.node.CurrentTerm(); got != term {
+			t.Errorf("term went from %d to %d", term, got)
+		}
+	})
+}
+
+func TestTransferIsBoundedByItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.start()
+		leader := c.leader()
+		hang := make(chan struct{})
+		defer close(hang)
+		leader.faults.Add(envtest.Rule{Kind: string(CallStoreLogs), Hang: hang})
+		leader.node.Apply([]byte("main loop hangs"))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := leader.node.TransferLeadership(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("transfer: %v", err)
+		}
+	})
+}
+
+// A main loop that hangs: Close gives up in time, says so, and nobody waits for a proposal.
+func TestCloseGivesUpInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		defer c.close()
+		c.tweak = func(cfg *Config) { cfg.StoreTimeout, cfg.ShutdownTimeout = time.Hour, 3*time.Second }
+		c.start()
+		m := c.leader()
+		hang := make(chan struct{})
+		m.faults.Add(envtest.Rule{Kind: string(CallStoreLogs), Hang: hang})
+		p := m.node.Apply([]byte("hangs"))
+		outcome := make(chan Outcome, 1)
+		go func() { outcome <- p.Wait() }()
+		synctest.Wait()
+		start := time.Now()
+		if err := m.node.Close(); !errors.Is(err, ErrShutdownLate) || time.Since(start) != 3*time.Second {
+			t.Errorf("close: %v after %v", err, time.Since(start))
+		}
+		if out := <-outcome; out.Fate != FateUnknown {
+			t.Errorf("fate: %v", out.Fate)
+		}
+		m.opened = false
+		close(hang) // in production the process has ended
+		time.Sleep(time.Second)
+		m.node.transport.closeAll()
+		m.node.stores.close()
+	})
+}
+
+// F22: "leader" twice is two take-overs, also when "not leader" was never seen, and however slow the reader is.
+func TestEachNoticeOfLeadershipIsATakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeadership()
+		metrics := new(Metrics)
+		go l.run(metrics)
+		for range 10 * notifyQueue { // nobody reads the signal; the library must not block
+			l.notices <- true
+		}
+		synctest.Wait()
+		if got := l.current(); got != (Leadership{Leader: true, Takeover: 10 * notifyQueue}) || metrics.Takeovers.Load() != got.Takeover {
+			t.Errorf("leadership: %+v", got)
+		}
+		<-l.changed
+		select {
+		case <-l.changed:
+			t.Error("a second signal without a change")
+		default:
+		}
+		l.notices <- false
+		<-l.changed
+		if l.current().Leader {
+			t.Error("still leader")
+		}
+		l.notices <- true
+		synctest.Wait()
+		l.close()
+		if l.current().Leader {
+			t.Error("leader after close")
+		}
+	})
+}
+
+func TestMandatorySettings(t *testing.T) {
+	cfg := Config{ID: one, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
+	rc := cfg.raftConfig(nil)
+	if rc.RestoreCommittedLogs || rc.PreVoteDisabled || rc.ShutdownOnRemove || !rc.BatchApplyCh || !rc.NoLegacyTelemetry {
+		t.Errorf("a switch is wrong: %+v", rc)
+	}
+	if rc.HeartbeatTimeout != 300*time.Millisecond || rc.ElectionTimeout != rc.HeartbeatTimeout || rc.LeaderLeaseTimeout != rc.HeartbeatTimeout {
+		t.Errorf("times: %v %v %v", rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout)
+	}
+	if rc.CommitTimeout != 10*time.Millisecond || rc.MaxAppendEntries != 128 || rc.SnapshotThreshold != 8192 || rc.TrailingLogs != 20000 {
+		t.Errorf("numbers: %+v", rc)
+	}
+	if err := raft.ValidateConfig(rc); err != nil {
+		t.Error(err)
+	}
+	tc := networkTransportConfig(nil, nil, cfg.RPCTimeout, nil)
+	if tc.MaxRPCsInFlight != 1 || tc.MaxPool != 3 || tc.Timeout != 2*time.Second {
+		t.Errorf("transport: %+v", tc)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	good := Config{
+		Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), FSM: &listFSM{}, Fatal: func(error) {},
+		ClusterID: testCluster, ID: one, Dir: "d", ListenAddress: ":9292",
+	}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for field, spoil := range map[string]func(*Config){
+		"Env": func(c *Config) { c.Env = nil }, "Logger": func(c *Config) { c.Logger = nil }, "FSM": func(c *Config) { c.FSM = nil },
+		"Fatal": func(c *Config) { c.Fatal = nil }, "ClusterID": func(c *Config) { c.ClusterID = "" }, "Dir": func(c *Config) { c.Dir = "" },
+		"ID": func(c *Config) { c.ID.DirectoryID = "short" }, "ListenAddress": func(c *Config) { c.ListenAddress = "x" },
+		"AdvertisedAddress": func(c *Config) { c.AdvertisedAddress = "x" }, "ElectionTimeout": func(c *Config) { c.ElectionTimeout = 1 },
+		"CommitTimeout": func(c *Config) { c.CommitTimeout = 1 }, "RPCTimeout": func(c *Config) { c.RPCTimeout = -1 },
+		"SnapshotInterval": func(c *Config) { c.SnapshotInterval = 1 }, "StoreTimeout": func(c *Config) { c.StoreTimeout = 1 },
+		"ShutdownTimeout": func(c *Config) { c.ShutdownTimeout = -1 }, "MaxAppendEntries": func(c *Config) { c.MaxAppendEntries = 1025 },
+		"CacheEntries": func(c *Config) { c.CacheEntries = -1 }, "CacheBytes": func(c *Config) { c.CacheBytes = -1 },
+	} {
+		c := good
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "raftnode: "+field) {
+			t.Errorf("%s: %v", field, err)
+		}
+		if err := New(c).Open(t.Context()); err == nil {
+			t.Errorf("%s: opened", field)
+		}
+	}
+}
+
+func TestLibraryLinesGoToSlog(t *testing.T) {
+	var log logBuffer
+	l := newHCLog(slog.New(slog.NewTextHandler(&log, nil))).With("with", 1).Named("part")
+	l.Debug("hidden")
+	l.Warn("shown", "servers", hclog.Fmt("%+v", []int{1, 2}))
+	l.Error("bad")
+	l.StandardLogger(nil).Print("printed")
+	for _, want := range []string{`level=WARN msg=shown library=raft.part with=1 servers="[1 2]"`, "level=ERROR msg=bad", "msg=printed"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in\n%s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "hidden") || l.IsDebug() || !l.IsInfo() || l.GetLevel() != hclog.Info {
+		t.Error("levels")
+	}
 }

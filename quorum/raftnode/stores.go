@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/quorate/quorate/quorum/env"
 )
@@ -75,7 +76,7 @@ func openStores(cfg Config, metrics *Metrics) (*stores, error) {
 
 func openError(dir, name string, err error) error {
 	path := filepath.Join(dir, name)
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return fmt.Errorf("raftnode: %s is open in another process; stop that one first", path)
 	}
 	return fmt.Errorf("raftnode: cannot open %s: %w; if it is damaged, remove this node from the quorum, format it anew and add it again", path, err)

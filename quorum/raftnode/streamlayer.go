@@ -95,7 +95,7 @@ func (l *streamLayer) Close() error {
 // sever closes every connection, so that nothing waits for an answer any more.
 func (l *streamLayer) sever() {
 	l.mu.Lock()
-	var open []net.Conn
+	var open []*trackedConn
 	for _, set := range []*connSet{&l.pending, &l.accepted, &l.dialed} {
 		open = append(open, set.all()...)
 	}
@@ -133,9 +133,9 @@ func (l *streamLayer) admit(raw net.Conn) bool {
 		raw.Close()
 		return false
 	}
-	c := &trackedConn{Conn: raw}
+	c := &trackedConn{Conn: raw, raw: raw}
 	if oldest := l.pending.add(c, handshakesOpenMax); oldest != nil {
-		oldest.(*trackedConn).pushedOut.Store(true)
+		oldest.pushedOut.Store(true)
 		oldest.Close()
 	}
 	l.wg.Go(func() { l.greet(c) })
@@ -165,7 +165,7 @@ func (l *streamLayer) greet(raw *trackedConn) {
 		l.logRefusal(raw, h, v, err)
 		return
 	}
-	tracked := &trackedConn{Conn: conn}
+	tracked := &trackedConn{Conn: conn, raw: raw.raw}
 	if !l.register(&l.accepted, tracked) {
 		return
 	}
@@ -215,7 +215,7 @@ func (l *streamLayer) register(set *connSet, c *trackedConn) bool {
 	l.mu.Lock()
 	if l.isClosed {
 		l.mu.Unlock()
-		c.Conn.Close()
+		c.raw.Close()
 		return false
 	}
 	oldest := set.add(c, acceptedMax)

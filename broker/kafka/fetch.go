@@ -79,8 +79,9 @@ func (f *fetchCall) resolve() {
 		}
 		for k := range t.Partitions {
 			in := &t.Partitions[k]
-			item := fetchItem{topic: i, partition: k, id: image.PartitionID{Topic: topic.ID(), Partition: in.Partition}, err: err}
+			item := fetchItem{topic: i, partition: k, err: err}
 			if err == nil {
+				item.id = image.PartitionID{Topic: topic.ID(), Partition: in.Partition}
 				if _, ok := topic.Partition(in.Partition); !ok {
 					item.err = kerr.UnknownTopicOrPartition
 				}
@@ -213,8 +214,7 @@ func (f *fetchCall) readItem(item *fetchItem, left int, first bool, h *hints) km
 	if err != nil {
 		out.ErrorCode = codeOf(err)
 		if f.r.version >= fetchHintsMin {
-			t, _ := h.im.TopicByID(item.id.Topic)
-			if hint, ok := h.find(t, out.Partition, out.ErrorCode); ok {
+			if hint, ok := h.find(item.id, out.ErrorCode); ok {
 				out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = int32(hint.leader), int32(hint.epoch)
 			}
 		}

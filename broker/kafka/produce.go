@@ -95,11 +95,13 @@ func (p *produceCall) topic(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopi
 		part.ErrorRecords = []kmsg.ProduceResponseTopicPartitionErrorRecord{}
 		part.BaseOffset = -1
 		perr := err
+		id := image.PartitionID{Partition: in.Partition}
 		if perr == nil {
+			id.Topic = topic.ID()
 			perr = p.append(topic, in, &part, i)
 		}
 		if perr != nil {
-			p.fail(&part, topic, perr)
+			p.fail(&part, id, perr)
 		}
 		out.Partitions = append(out.Partitions, part)
 	}
@@ -149,13 +151,13 @@ func isZstd(batch []byte) bool {
 	return len(batch) > attributesLowAt && batch[attributesLowAt]&codecMask == zstd
 }
 
-func (p *produceCall) fail(out *kmsg.ProduceResponseTopicPartition, t image.Topic, err error) {
+func (p *produceCall) fail(out *kmsg.ProduceResponseTopicPartition, id image.PartitionID, err error) {
 	p.failed = true
 	out.ErrorCode, out.ErrorMessage = codeOf(err), messageOf(err)
 	if p.r.version < produceHintsMin {
 		return
 	}
-	if h, ok := p.hints.find(t, out.Partition, out.ErrorCode); ok {
+	if h, ok := p.hints.find(id, out.ErrorCode); ok {
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = int32(h.leader), int32(h.epoch)
 	}
 }
@@ -211,8 +213,7 @@ func (p *produceCall) decide(w *replicating, err error) {
 	// The leader has moved since the request came: the hint comes from the newest image.
 	p.im = p.s.backend.Metadata.Image()
 	p.hints.im = p.im
-	t, _ := p.im.TopicByID(w.id.Topic)
-	p.fail(&p.topics[w.topic].Partitions[w.partition], t, err)
+	p.fail(&p.topics[w.topic].Partitions[w.partition], w.id, err)
 }
 
 func (p *produceCall) expire() {

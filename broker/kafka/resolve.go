@@ -93,11 +93,11 @@ type hints struct {
 
 // find returns a hint for a refusal that sends the client elsewhere. There is none when the image names no leader, or
 // still names this broker, which has just refused.
-func (h *hints) find(t image.Topic, index int32, code int16) (hint, bool) {
+func (h *hints) find(id image.PartitionID, code int16) (hint, bool) {
 	if code != kerr.NotLeaderForPartition.Code && code != kerr.FencedLeaderEpoch.Code {
 		return hint{}, false
 	}
-	p, ok := t.Partition(index)
+	p, ok := h.im.Partition(id)
 	if !ok || p.Leader == image.NoBroker || p.Leader == h.s.backend.Metadata.BrokerID() {
 		return hint{}, false
 	}

@@ -36,7 +36,6 @@ func TestApiVersionsAdvertisesTheTable(t *testing.T) {
 
 func itoa(n int16) string { return strconv.Itoa(int(n)) }
 
-
 // A version of ApiVersions that is not served gets error 35 in the form of version 0, whatever follows the fixed
 // header, and the connection goes on.
 func TestApiVersionsTooNew(t *testing.T) {

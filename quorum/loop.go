@@ -1,0 +1,169 @@
+package quorum
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+// raftLog is Raft as the active controller sees it.
+type raftLog interface {
+	// Apply hands an entry to Raft, in call order.
+	Apply(data []byte) *raftnode.Proposal
+	// StartWaiter waits for proposals on a goroutine of its own, for a future may never resolve.
+	StartWaiter(max int) *raftnode.Waiter
+	LeadershipChanged() <-chan struct{}
+	Leadership() raftnode.Leadership
+}
+
+// stateMachine is the FSM as the active controller sees it.
+type stateMachine interface {
+	// Offer gives the image after an entry that is about to be proposed.
+	Offer(fsm.Offer)
+	// Image is the newest committed image.
+	Image() *image.Image
+}
+
+// activity is what the rest of the node may know of the active role. It is set last and cleared first (KAFKA-15345).
+type activity struct {
+	controllerEpoch image.ControllerEpoch
+	since           time.Time
+}
+
+// loop is the active controller: one goroutine that owns the pending image and decides in order.
+type loop struct {
+	cfg     *Config
+	env     *env.Env
+	logger  *slog.Logger
+	metrics *Metrics
+	raft    raftLog
+	fsm     stateMachine
+	rand    *rand.Rand
+
+	queue chan *operation
+	// stopped is closed when the loop has ended.
+	stopped chan struct{}
+	active  atomic.Pointer[activity]
+	// soft is the broker liveness as readers may see it.
+	soft atomic.Pointer[controller.Liveness]
+
+	// Owned by run.
+	waiter     *raftnode.Waiter
+	leadership raftnode.Leadership
+	claiming   *claimAttempt
+	claim      *claim
+	orphans    []*orphan
+	ticks      uint64
+}
+
+func newLoop(cfg *Config, metrics *Metrics, raft raftLog, machine stateMachine) *loop {
+	return &loop{
+		cfg: cfg, env: cfg.Env, logger: cfg.Logger, metrics: metrics, raft: raft, fsm: machine,
+		rand:    rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		queue:   make(chan *operation, operationsQueuedMax),
+		stopped: make(chan struct{}),
+	}
+}
+
+// run owns the active role until the context ends. Requests that are still queued then are refused.
+func (l *loop) run(ctx context.Context) {
+	defer close(l.stopped)
+	l.waiter = l.raft.StartWaiter(proposalsAwaitedMax)
+	defer func() {
+		l.renounce("the node is stopping")
+		l.refuseQueued()
+		l.waiter.Stop()
+	}()
+	ticker := time.NewTicker(tickInterval)
+	defer ticker.Stop()
+	for {
+		queue := l.queue
+		if l.claim == nil {
+			l.refuseQueued()
+			if l.active.Load() == nil {
+				queue = nil
+			}
+		} else if !l.claim.hasRoom() {
+			queue = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.raft.LeadershipChanged():
+			l.onLeadership(l.raft.Leadership())
+		case op := <-queue:
+			l.beginTurn()
+			l.onOperation(op)
+		case out := <-l.waiter.Outcomes():
+			l.onOutcome(out)
+		case <-ticker.C:
+			l.beginTurn()
+			l.onTick()
+		}
+		l.flush()
+	}
+}
+
+// onOperation decides what came in and whatever else waits, so that it can share an entry.
+func (l *loop) onOperation(op *operation) {
+	for {
+		l.decide(op)
+		if l.claim == nil || !l.claim.hasRoom() {
+			return
+		}
+		select {
+		case op = <-l.queue:
+		default:
+			return
+		}
+	}
+}
+
+// refuseQueued answers requests that slipped into the queue while the active role ended.
+func (l *loop) refuseQueued() {
+	for {
+		select {
+		case op := <-l.queue:
+			op.answer(result{err: ErrNotActive})
+		default:
+			return
+		}
+	}
+}
+
+// view is what decisions see: the pending image and the soft state of this claim.
+func (l *loop) view() controller.View {
+	c := l.claim
+	return controller.View{
+		Image: c.pending, NextOffset: c.pending.Offset() + 1,
+		Liveness: c.liveness, Limits: l.cfg.Limits, Defaults: l.cfg.Defaults,
+		ClusterID: l.cfg.ClusterID, Now: l.env.Now(), Rand: l.rand, NewID: l.newID,
+	}
+}
+
+// newID draws a random id that is not one of the reserved ones.
+func (l *loop) newID() image.UUID {
+	for {
+		var id image.UUID
+		for i := range id {
+			id[i] = byte(l.rand.Uint32())
+		}
+		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // RFC 9562, version 4
+		if !id.IsZero() {
+			return id
+		}
+	}
+}
+
+func (l *loop) fatal(err error) {
+	l.logger.Error("active controller cannot go on", "error", err)
+	l.cfg.Fatal(err)
+}

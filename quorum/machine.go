@@ -1,0 +1,103 @@
+package quorum
+
+import (
+	"io"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/record"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// recentImagesMax is how many images are kept for reads at an offset. They share all that did not change between them.
+const recentImagesMax = 1024
+
+// machine is the FSM as Raft drives it, and what this node remembers beside it: who claimed last, and the images of
+// the newest entries.
+type machine struct {
+	*fsm.FSM
+	claim atomic.Pointer[lastClaim]
+
+	mu     sync.Mutex
+	recent []*image.Image // ascending by offset
+}
+
+// lastClaim names the active controller as the log does.
+type lastClaim struct {
+	NodeID    image.BrokerID
+	Term      uint64
+	Listeners []*metadatapb.Listener
+}
+
+// Apply implements raft.FSM.
+func (m *machine) Apply(l *raft.Log) any {
+	return m.ApplyBatch([]*raft.Log{l})[0]
+}
+
+// ApplyBatch implements raft.BatchingFSM.
+func (m *machine) ApplyBatch(logs []*raft.Log) []any {
+	results := m.FSM.ApplyBatch(logs)
+	for i, result := range results {
+		switch r := result.(type) {
+		case fsm.ClaimResult:
+			m.noteClaim(logs[i], r)
+		case fsm.EntryResult:
+			if r.Verdict == fsm.Apply {
+				m.noteImage(r.Image)
+			}
+		}
+	}
+	return results
+}
+
+// Restore implements raft.FSM. The images before it belong to the same history, but what lies between is not known.
+func (m *machine) Restore(rc io.ReadCloser) error {
+	if err := m.FSM.Restore(rc); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recent = append([]*image.Image(nil), m.Image())
+	return nil
+}
+
+func (m *machine) noteClaim(l *raft.Log, r fsm.ClaimResult) {
+	c, err := record.DecodeCommand(l.Data)
+	if err != nil || c.Claim == nil {
+		return // the FSM has just applied it as a claim
+	}
+	m.claim.Store(&lastClaim{NodeID: image.BrokerID(c.Claim.GetNodeId()), Term: r.Term, Listeners: c.Claim.GetListeners()})
+}
+
+func (m *machine) noteImage(im *image.Image) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.recent); n > 0 && m.recent[n-1].Offset() >= im.Offset() {
+		return // an entry without records
+	}
+	if len(m.recent) >= recentImagesMax {
+		m.recent = append(m.recent[:0], m.recent[1:]...)
+	}
+	m.recent = append(m.recent, im)
+}
+
+// imageAt returns the image that stands at exactly the offset, if it is kept, and the oldest offset that is.
+func (m *machine) imageAt(offset image.MetadataOffset) (im *image.Image, oldest image.MetadataOffset, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.recent) == 0 {
+		im := m.Image()
+		return im, im.Offset(), im.Offset() == offset
+	}
+	i := sort.Search(len(m.recent), func(i int) bool { return m.recent[i].Offset() >= offset })
+	oldest = m.recent[0].Offset()
+	if i == len(m.recent) || m.recent[i].Offset() != offset {
+		return nil, oldest, false
+	}
+	return m.recent[i], oldest, true
+}

@@ -1,0 +1,175 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/quorate/quorate/fsm"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/raftnode"
+	"github.com/quorate/quorate/quorum/reader"
+)
+
+const (
+	// transferWait bounds the hand-over of leadership when the node stops.
+	transferWait = 2 * time.Second
+	// serverStopWait bounds the time in which calls under way may end when the node stops.
+	serverStopWait = time.Second
+)
+
+// Node is a controller. It is made by New and lives while Run does.
+type Node struct {
+	cfg     Config
+	metrics Metrics
+	fsm     *machine
+	raft    *raftnode.Node
+	loop    *loop
+	server  *grpc.Server
+	health  *health.Server
+	client  *client.Client
+}
+
+// New checks the configuration. It does no work.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	machineConfig := fsm.DefaultConfig()
+	machineConfig.ClusterID, machineConfig.Logger, machineConfig.OnHalt = cfg.ClusterID, cfg.Logger, cfg.Fatal
+	machineConfig.VerifyEvery = cfg.VerifyEvery
+	inner, err := fsm.New(machineConfig)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, fsm: &machine{FSM: inner}}
+	n.raft = raftnode.New(raftnode.Config{
+		Env: cfg.Env, Logger: cfg.Logger, FSM: n.fsm, ClusterID: cfg.ClusterID,
+		ID:            raftnode.ServerID{NodeID: int32(cfg.NodeID), DirectoryID: cfg.DirectoryID.String()},
+		Dir:           filepath.Join(cfg.DataDir, "raft"),
+		ListenAddress: cfg.RaftAddress, AdvertisedAddress: cfg.RaftAdvertised, TLS: cfg.TLS,
+		ElectionTimeout: cfg.ElectionTimeout,
+		SnapshotEntries: cfg.SnapshotEntries, SnapshotBytes: uint64(cfg.SnapshotBytes), TrailingEntries: cfg.TrailingEntries,
+		Fatal: cfg.Fatal, StoreFault: cfg.StoreFault,
+	})
+	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)
+	return n, nil
+}
+
+// Run opens the stores, joins the quorum, serves, and blocks until the context ends or the node cannot go on. It then
+// hands leadership over and stops in an order that leaves nothing acknowledged behind.
+func (n *Node) Run(ctx context.Context) (err error) {
+	listener, err := n.cfg.Env.Network.Listen(ctx, n.cfg.GRPCAddress)
+	if err != nil {
+		return fmt.Errorf("quorum: listen for GRPC on %s: %w", n.cfg.GRPCAddress, err)
+	}
+	if err := n.raft.Open(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	n.client, err = client.New(client.Config{
+		Network: n.cfg.Env.Network, TLS: n.cfg.TLS, Controllers: n.cfg.Bootstrap, ClusterID: n.cfg.ClusterID, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close(), n.raft.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var parts sync.WaitGroup
+	parts.Go(func() { n.loop.run(running) })
+	parts.Go(func() { _ = n.raft.Run(running) })
+	parts.Go(func() { n.keepRegistered(running) })
+	failed := make(chan error, 1)
+	n.serve(running, listener, &parts, failed)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	case <-n.raft.Stopped():
+		err = raftnode.ErrStopped
+	}
+	return errors.Join(err, n.shutdown(stop, &parts))
+}
+
+// serve starts the gRPC server.
+func (n *Node) serve(ctx context.Context, listener net.Listener, parts *sync.WaitGroup, failed chan<- error) {
+	options := append(client.ServerOptions(n.cfg.TLS),
+		grpc.UnaryInterceptor(authorizeUnary), grpc.StreamInterceptor(authorizeStream))
+	n.server = grpc.NewServer(options...)
+	n.health = health.NewServer()
+	controllerpb.RegisterBrokerApiServer(n.server, &brokerServer{n: n})
+	controllerpb.RegisterOperatorApiServer(n.server, &operatorServer{n: n})
+	controllerpb.RegisterControllerApiServer(n.server, &peerServer{n: n})
+	controllerpb.RegisterMetadataStreamServer(n.server, &streamServer{n: n, stopped: ctx.Done()})
+	controllerpb.RegisterReaderApiServer(n.server, reader.New(n))
+	healthpb.RegisterHealthServer(n.server, n.health)
+	reflection.Register(n.server)
+	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	parts.Go(func() {
+		if err := n.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			failed <- fmt.Errorf("quorum: serve GRPC: %w", err)
+		}
+	})
+}
+
+// shutdown hands leadership over first: a planned stop then costs the cluster milliseconds, not an election.
+func (n *Node) shutdown(stop context.CancelFunc, parts *sync.WaitGroup) error {
+	n.health.Shutdown()
+	if n.loop.active.Load() != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), transferWait)
+		if err := n.raft.TransferLeadership(ctx); err != nil {
+			n.cfg.Logger.Warn("leadership not handed over", "error", err)
+		}
+		cancel()
+	}
+	stop()
+	graceful := time.AfterFunc(serverStopWait, n.server.Stop)
+	n.server.GracefulStop()
+	graceful.Stop()
+	parts.Wait()
+	return errors.Join(n.client.Close(), n.raft.Close())
+}
+
+// Metrics are the node's counters.
+func (n *Node) Metrics() *Metrics { return &n.metrics }
+
+// Register exposes the node's metrics to Prometheus.
+func (n *Node) Register(r prometheus.Registerer) error {
+	return n.metrics.register(r, map[string]func() float64{
+		"quorate_controller_active": func() float64 {
+			if n.loop.active.Load() != nil {
+				return 1
+			}
+			return 0
+		},
+		"quorate_metadata_offset":        func() float64 { return float64(n.fsm.Image().Offset()) },
+		"quorate_metadata_topics":        func() float64 { return float64(n.fsm.Image().TopicCount()) },
+		"quorate_metadata_partitions":    func() float64 { return float64(n.fsm.Image().PartitionCount()) },
+		"quorate_metadata_leaderless":    func() float64 { return float64(n.fsm.Image().LeaderlessCount()) },
+		"quorate_raft_term":              func() float64 { return float64(n.raft.CurrentTerm()) },
+		"quorate_raft_applied_index":     func() float64 { return float64(n.fsm.AppliedIndex()) },
+		"quorate_raft_commit_index":      func() float64 { return float64(n.raft.CommitIndex()) },
+		"quorate_raft_snapshots_taken":   func() float64 { return float64(n.raft.Metrics().SnapshotsTaken.Load()) },
+		"quorate_raft_takeovers":         func() float64 { return float64(n.raft.Metrics().Takeovers.Load()) },
+		"quorate_controller_queue_depth": func() float64 { return float64(len(n.loop.queue)) },
+	})
+}
+
+// Ready tells whether the node takes part: it knows a leader and has applied what it knows to be committed.
+func (n *Node) Ready() (ok bool, reason string) {
+	if _, _, known := n.raft.Leader(); !known {
+		return false, "no Raft leader is known"
+	}
+	if applied, committed := n.fsm.AppliedIndex(), n.raft.CommitIndex(); applied < committed {
+		return false, fmt.Sprintf("applied Raft index %d is behind commit index %d", applied, committed)
+	}
+	return true, ""
+}

@@ -1,0 +1,86 @@
+package quorum
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/fsm/image"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
+)
+
+// operation is one request or event on its way through the active controller.
+type operation struct {
+	// ctx bounds the time in the queue only: once decided, the outcome is awaited by the caller.
+	ctx   context.Context
+	cause *metadatapb.Cause
+	// decide is nil for a read, which only waits for a committed image newer than its arrival.
+	decide func(controller.View) plan
+	// answer is called exactly once, by the loop, and must not block.
+	answer func(result)
+	// soft operations refresh liveness; they are decided also when their caller has given up.
+	soft bool
+}
+
+// plan is a decision with its response's type taken off.
+type plan struct {
+	records []*metadatapb.Record
+	// atomic records go into one entry or are refused.
+	atomic bool
+	// response is what the caller gets once everything it rests on is committed.
+	response any
+	// reasons explain the decision in the controller's log.
+	reasons []controller.Reason
+	// liveness is the soft state after the decision; nil leaves it.
+	liveness *controller.Liveness
+	// err refuses the request as a whole.
+	err error
+}
+
+// result is what becomes of an operation.
+type result struct {
+	response any
+	// image is the committed image that holds the decision.
+	image *image.Image
+	err   error
+}
+
+// planOf takes the type off a decision.
+func planOf[R any](d controller.Decision[R], err error) plan {
+	if err != nil {
+		return plan{err: err}
+	}
+	return plan{records: d.Records, atomic: d.Atomic, response: d.Response, reasons: d.Reasons, liveness: d.Liveness}
+}
+
+// submit puts a decision through the loop and waits for its commit. It may be called from any goroutine.
+func submit[R any](ctx context.Context, l *loop, cause *metadatapb.Cause, decide func(controller.View) (controller.Decision[R], error)) (R, *image.Image, error) {
+	res, err := l.do(ctx, &operation{ctx: ctx, cause: cause, decide: func(v controller.View) plan { return planOf(decide(v)) }})
+	if err != nil {
+		var none R
+		return none, nil, err
+	}
+	return res.response.(R), res.image, nil
+}
+
+// do enqueues an operation and waits. When the caller's context ends first the outcome is unknown to it.
+func (l *loop) do(ctx context.Context, op *operation) (result, error) {
+	if l.active.Load() == nil {
+		return result{}, ErrNotActive
+	}
+	answered := make(chan result, 1)
+	op.answer = func(r result) { answered <- r }
+	select {
+	case l.queue <- op:
+	default:
+		l.metrics.OperationsRefused.Add(1)
+		return result{}, ErrQueueFull
+	}
+	select {
+	case r := <-answered:
+		return r, r.err
+	case <-ctx.Done():
+		return result{}, ErrOutcomeUnknown
+	case <-l.stopped:
+		return result{}, ErrOutcomeUnknown
+	}
+}

@@ -1,0 +1,221 @@
+package quorum
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/record"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+// parked is an answer that waits for a commit.
+type parked struct {
+	response any
+	answer   func(result)
+}
+
+// batch is what was decided but is not yet in an entry.
+type batch struct {
+	decisions [][]byte
+	bytes     int
+	records   int
+	parked    []parked
+	// due asks for an entry even if it holds no record: a read waits for it.
+	due bool
+}
+
+func (b *batch) empty() bool { return len(b.decisions) == 0 && !b.due }
+
+// proposal is one entry on its way through Raft.
+type proposal struct {
+	claimIndex uint64
+	sequence   uint64
+	data       []byte
+	records    int
+	// image is the state after the entry, published by pointer when it commits.
+	image  *image.Image
+	parked []parked
+	raft   *raftnode.Proposal
+}
+
+// decide runs one decision against the pending image and puts its records into it.
+func (l *loop) decide(op *operation) {
+	c := l.claim
+	if !op.soft && op.ctx.Err() != nil {
+		op.answer(result{err: ErrQueueFull})
+		return
+	}
+	if op.decide == nil {
+		c.open.due = true
+		c.open.parked = append(c.open.parked, parked{answer: op.answer})
+		return
+	}
+	p := op.decide(l.view())
+	if p.liveness != nil {
+		c.liveness = *p.liveness
+	}
+	if p.err != nil {
+		op.answer(result{err: p.err})
+		return
+	}
+	l.explain(op.cause, p.reasons)
+	if len(p.records) == 0 {
+		l.park(parked{response: p.response, answer: op.answer})
+		return
+	}
+	if err := l.append(op.cause, p); err != nil {
+		op.answer(result{err: err})
+		return
+	}
+	l.park(parked{response: p.response, answer: op.answer})
+}
+
+// park lets an answer wait for everything it may rest on: what was decided before it, committed or not.
+func (l *loop) park(p parked) {
+	c := l.claim
+	switch {
+	case !c.open.empty():
+		c.open.parked = append(c.open.parked, p)
+	case len(c.ready) > 0:
+		last := c.ready[len(c.ready)-1]
+		last.parked = append(last.parked, p)
+	case len(c.sent) > 0:
+		last := c.sent[len(c.sent)-1]
+		last.parked = append(last.parked, p)
+	default:
+		p.answer(result{response: p.response, image: c.committed})
+	}
+}
+
+// append encodes a decision's records and replays them, as decoded, into the pending image.
+// A decision that is not atomic is cut where an entry is full.
+func (l *loop) append(cause *metadatapb.Cause, p plan) error {
+	c := l.claim
+	size := 0
+	for _, r := range p.records {
+		size += record.Size(r)
+	}
+	if p.atomic {
+		if err := l.cfg.Limits.CheckAtomic(len(p.records), size); err != nil {
+			return err
+		}
+	}
+	if c.open.bytes+size > entryBytesMax {
+		l.close()
+	}
+	rest := p.records
+	for len(rest) > 0 {
+		part := rest
+		if !p.atomic {
+			part = prefixBelow(rest, entryBytesTarget)
+		}
+		rest = rest[len(part):]
+		data, err := record.EncodeDecision(&metadatapb.Decision{Cause: cause, More: len(rest) > 0, Records: part})
+		if err != nil {
+			return fmt.Errorf("quorum: encode decision %s: %w", cause.GetName(), err)
+		}
+		if err := l.replay(data); err != nil {
+			return err
+		}
+		c.open.decisions = append(c.open.decisions, data)
+		c.open.bytes += len(data)
+		c.open.records += len(part)
+		if len(rest) > 0 {
+			l.close()
+		}
+	}
+	return nil
+}
+
+// prefixBelow takes as many records as fit, at least one.
+func prefixBelow(records []*metadatapb.Record, bytesMax int) []*metadatapb.Record {
+	size := 0
+	for i, r := range records {
+		size += record.Size(r)
+		if size > bytesMax && i > 0 {
+			return records[:i]
+		}
+	}
+	return records
+}
+
+// replay decodes a decision as every other replica will and puts it into the pending image.
+// A record that does not replay is a fault of the decision: the process must not go on from it.
+func (l *loop) replay(data []byte) error {
+	c := l.claim
+	d, err := record.DecodeDecision(data)
+	if err != nil {
+		l.fatal(fmt.Errorf("quorum: decode own decision: %w", err))
+		return err
+	}
+	delta := c.pending.Fork()
+	offset := c.pending.Offset()
+	for _, r := range d.GetRecords() {
+		offset++
+		if err := delta.Replay(offset, r); err != nil {
+			l.fatal(fmt.Errorf("quorum: replay own decision %s at offset %d: %w", d.GetCause().GetName(), offset, err))
+			return err
+		}
+	}
+	c.pending = delta.Seal(offset, c.pending.Chain())
+	return nil
+}
+
+// close makes an entry of what is open and puts it behind those that are ready.
+func (l *loop) close() {
+	c := l.claim
+	if c.open.empty() {
+		return
+	}
+	c.timeMs = max(c.timeMs, l.env.Now().UnixMilli())
+	header := record.EntryHeader{
+		ClaimIndex: c.index, Term: c.term, Sequence: c.sequence,
+		BaseOffset: c.base, Chain: c.chain, TimeMs: c.timeMs,
+	}
+	data, chain := record.EncodeEntry(header, c.open.decisions)
+	p := &proposal{claimIndex: c.index, sequence: c.sequence, data: data, records: c.open.records, parked: c.open.parked}
+	if p.records > 0 {
+		c.chain = chain
+		c.base += image.MetadataOffset(p.records)
+		c.pending = c.pending.Fork().Seal(c.pending.Offset(), chain)
+	}
+	p.image = c.pending
+	c.sequence++
+	c.open = batch{}
+	c.ready = append(c.ready, p)
+}
+
+// flush proposes what the window has room for.
+func (l *loop) flush() {
+	c := l.claim
+	if c == nil {
+		return
+	}
+	if len(c.ready) == 0 && len(c.sent) < entriesInFlightMax && c.sentBytes < bytesInFlightMax {
+		l.close()
+	}
+	for len(c.ready) > 0 && len(c.sent) < entriesInFlightMax && c.sentBytes < bytesInFlightMax {
+		p := c.ready[0]
+		c.ready = c.ready[1:]
+		l.fsm.Offer(fsm.Offer{ClaimIndex: p.claimIndex, Sequence: p.sequence, Image: p.image})
+		l.env.At("controller.propose")
+		p.raft = l.raft.Apply(p.data)
+		l.waiter.Add(p.raft)
+		c.sent = append(c.sent, p)
+		c.sentBytes += len(p.data)
+	}
+}
+
+// hasRoom tells whether another request may be decided.
+func (c *claim) hasRoom() bool {
+	return len(c.ready) < entriesReadyMax && c.open.bytes < entryBytesTarget
+}
+
+func (l *loop) explain(cause *metadatapb.Cause, reasons []controller.Reason) {
+	for _, r := range reasons {
+		l.logger.Info("decided", "cause", cause.GetName(), "principal", cause.GetPrincipal(), "what", r.String())
+	}
+}

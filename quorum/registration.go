@@ -1,0 +1,84 @@
+package quorum
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
+)
+
+const (
+	// registrationCheck is how often the node looks whether the image still names it as it is.
+	registrationCheck = time.Second
+	// registrationWait bounds one attempt.
+	registrationWait = 5 * time.Second
+)
+
+// keepRegistered sees to it that the image tells others where this controller is reached (Kafka's
+// ControllerRegistrationManager, KIP-919). The Raft configuration knows RAFT addresses only.
+func (n *Node) keepRegistered(ctx context.Context) {
+	ticker := time.NewTicker(registrationCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if n.isRegistered() {
+			continue
+		}
+		attempt, cancel := context.WithTimeout(ctx, registrationWait)
+		if _, err := controllerpb.NewControllerApiClient(n.client).RegisterController(attempt, n.registration()); err != nil {
+			n.cfg.Logger.Debug("controller registration not taken yet", "error", err)
+		}
+		cancel()
+	}
+}
+
+func (n *Node) registration() *controllerpb.RegisterControllerRequest {
+	request := &controllerpb.RegisterControllerRequest{
+		ClusterId: n.cfg.ClusterID, ControllerId: int32(n.cfg.NodeID),
+		IncarnationId: n.cfg.IncarnationID.Bytes(), DirectoryId: n.cfg.DirectoryID.Bytes(),
+		Listeners: n.cfg.Listeners,
+	}
+	for _, f := range controller.SupportedFeatures() {
+		request.Features = append(request.Features, &metadatapb.FeatureRange{Name: f.Name, Min: f.Min, Max: f.Max})
+	}
+	return request
+}
+
+func (n *Node) isRegistered() bool {
+	known, ok := n.fsm.Image().Controller(n.cfg.NodeID)
+	if !ok || known.IncarnationID != n.cfg.IncarnationID || known.DirectoryID != n.cfg.DirectoryID {
+		return false
+	}
+	return slices.EqualFunc(known.Record().GetListeners(), n.cfg.Listeners, func(a, b *metadatapb.Listener) bool { return proto.Equal(a, b) })
+}
+
+// activeController is the active controller as far as this node knows it: itself, or the one whose claim it applied
+// last, as long as Raft still has a leader.
+func (n *Node) activeController() *controllerpb.ActiveController {
+	if a := n.loop.active.Load(); a != nil {
+		return &controllerpb.ActiveController{
+			NodeId: int32(n.cfg.NodeID), Address: grpcAddress(n.cfg.Listeners), ControllerEpoch: uint64(a.controllerEpoch),
+		}
+	}
+	leader, _, ok := n.raft.Leader()
+	if !ok || leader.NodeID == int32(n.cfg.NodeID) {
+		return nil
+	}
+	active := &controllerpb.ActiveController{NodeId: leader.NodeID, ControllerEpoch: n.raft.CurrentTerm()}
+	if claim := n.fsm.claim.Load(); claim != nil && claim.NodeID == image.BrokerID(leader.NodeID) {
+		active.Address, active.ControllerEpoch = grpcAddress(claim.Listeners), claim.Term
+	} else if known, ok := n.fsm.Image().Controller(image.BrokerID(leader.NodeID)); ok {
+		active.Address = grpcAddress(known.Record().GetListeners())
+	}
+	return active
+}

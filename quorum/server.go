@@ -1,0 +1,161 @@
+package quorum
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
+)
+
+// brokerServer answers brokers.
+type brokerServer struct {
+	controllerpb.UnimplementedBrokerApiServer
+	n *Node
+}
+
+// operatorServer answers operators, and brokers on behalf of Kafka clients.
+type operatorServer struct {
+	controllerpb.UnimplementedOperatorApiServer
+	n *Node
+}
+
+// peerServer answers other controllers.
+type peerServer struct {
+	controllerpb.UnimplementedControllerApiServer
+	n *Node
+}
+
+// ask puts a request of a gRPC method through the loop.
+func ask[Q, R any](ctx context.Context, n *Node, cause *metadatapb.Cause, request Q,
+	decide func(controller.View, Q) (controller.Decision[R], error),
+) (R, *image.Image, error) {
+	cause.Principal = principalOf(ctx)
+	response, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[R], error) { return decide(v, request) })
+	return response, im, refusal(err, n.activeController())
+}
+
+func brokerCause(name string, id int32) *metadatapb.Cause {
+	return &metadatapb.Cause{Name: name, BrokerId: &id}
+}
+
+// RegisterBroker implements BrokerApi.
+func (s *brokerServer) RegisterBroker(ctx context.Context, r *controllerpb.RegisterBrokerRequest) (*controllerpb.RegisterBrokerResponse, error) {
+	response, _, err := ask(ctx, s.n, brokerCause("RegisterBroker", r.GetBrokerId()), r, controller.RegisterBroker)
+	return response, err
+}
+
+// BrokerHeartbeat implements BrokerApi. The committed offset is told as of the answer, so that a broker can see that its
+// stream is behind.
+func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
+	s.n.compareChains(r)
+	response, im, err := ask(ctx, s.n, brokerCause("BrokerHeartbeat", r.GetBrokerId()), r, controller.BrokerHeartbeat)
+	if err != nil {
+		return nil, err
+	}
+	response.CommittedOffset = int64(im.Offset())
+	response.ActiveController = s.n.activeController()
+	return response, nil
+}
+
+// AlterPartition implements BrokerApi.
+func (s *brokerServer) AlterPartition(ctx context.Context, r *controllerpb.AlterPartitionRequest) (*controllerpb.AlterPartitionResponse, error) {
+	response, im, err := ask(ctx, s.n, brokerCause("AlterPartition", r.GetBrokerId()), r, controller.AlterPartition)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset = int64(im.Offset())
+	return response, nil
+}
+
+// AllocateProducerIds implements BrokerApi.
+func (s *brokerServer) AllocateProducerIds(ctx context.Context, r *controllerpb.AllocateProducerIdsRequest) (*controllerpb.AllocateProducerIdsResponse, error) {
+	response, _, err := ask(ctx, s.n, brokerCause("AllocateProducerIds", r.GetBrokerId()), r, controller.AllocateProducerIds)
+	return response, err
+}
+
+// ReportDeletions implements BrokerApi.
+func (s *brokerServer) ReportDeletions(ctx context.Context, r *controllerpb.ReportDeletionsRequest) (*controllerpb.ReportDeletionsResponse, error) {
+	response, im, err := ask(ctx, s.n, brokerCause("ReportDeletions", r.GetBrokerId()), r, controller.ReportDeletions)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset = int64(im.Offset())
+	return response, nil
+}
+
+// CreateTopics implements OperatorApi.
+func (s *operatorServer) CreateTopics(ctx context.Context, r *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
+	cause := &metadatapb.Cause{Name: "CreateTopics", RequestId: r.GetRequestId()}
+	response, im, err := ask(ctx, s.n, cause, r, controller.CreateTopics)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// DeleteTopics implements OperatorApi.
+func (s *operatorServer) DeleteTopics(ctx context.Context, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
+	cause := &metadatapb.Cause{Name: "DeleteTopics", RequestId: r.GetRequestId()}
+	response, im, err := ask(ctx, s.n, cause, r, controller.DeleteTopics)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// RegisterController implements ControllerApi.
+func (s *peerServer) RegisterController(ctx context.Context, r *controllerpb.RegisterControllerRequest) (*controllerpb.RegisterControllerResponse, error) {
+	response, _, err := ask(ctx, s.n, &metadatapb.Cause{Name: "RegisterController"}, r, controller.RegisterController)
+	return response, err
+}
+
+func unfenced(im *image.Image) []int32 {
+	var ids []int32
+	for b := range im.Brokers() {
+		if !b.Fenced {
+			ids = append(ids, int32(b.ID))
+		}
+	}
+	return ids
+}
+
+type principalKey struct{}
+
+// principalOf is who sent the request.
+func principalOf(ctx context.Context) string {
+	if p, ok := ctx.Value(principalKey{}).(string); ok {
+		return p
+	}
+	return PrincipalAnonymous
+}
+
+// authorize gives every call its principal and refuses methods that the table of roles does not know.
+// Health and reflection are open to everyone.
+func authorize(method string) error {
+	if _, ok := MethodRoles[method]; ok || isOpen(method) {
+		return nil
+	}
+	return status.Errorf(codes.Unimplemented, "method %s has no role", method)
+}
+
+func authorizeUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := authorize(info.FullMethod); err != nil {
+		return nil, err
+	}
+	return next(context.WithValue(ctx, principalKey{}, PrincipalAnonymous), request)
+}
+
+func authorizeStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := authorize(info.FullMethod); err != nil {
+		return err
+	}
+	return next(server, stream)
+}

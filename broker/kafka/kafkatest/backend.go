@@ -251,6 +251,9 @@ func (b *Backend) CreateTopics(_ context.Context, _ kafka.Caller, req *controlle
 	return resp, nil
 }
 
+// partitionsMax keeps a fake topic small.
+const partitionsMax = 1000
+
 func (b *Backend) create(t *controllerpb.CreatableTopic, validateOnly bool) *controllerpb.CreatableTopicResult {
 	out := &controllerpb.CreatableTopicResult{Name: t.Name, TopicId: t.TopicId, Partitions: 1, ReplicationFactor: 1, Configs: t.Configs}
 	if t.Partitions != nil {
@@ -259,8 +262,12 @@ func (b *Backend) create(t *controllerpb.CreatableTopic, validateOnly bool) *con
 	switch _, exists := b.im.TopicByName(t.Name); {
 	case exists:
 		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_TOPIC_ALREADY_EXISTS, "topic %q exists", t.Name)
-	case out.Partitions <= 0:
-		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_PARTITIONS, "%d partitions; at least 1", out.Partitions)
+	case t.Name == "":
+		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_TOPIC_EXCEPTION, "the name is empty")
+	case slices.ContainsFunc(t.Configs, func(c *controllerpb.ConfigEntry) bool { return c.Name == "" || c.Value == nil }):
+		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, "a config without key or value")
+	case out.Partitions <= 0 || out.Partitions > partitionsMax:
+		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_PARTITIONS, "%d partitions; 1 to %d", out.Partitions, partitionsMax)
 	case t.GetReplicationFactor() > 1:
 		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_REPLICATION_FACTOR, "factor %d, 1 broker", t.GetReplicationFactor())
 	case !validateOnly:

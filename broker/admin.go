@@ -1,0 +1,115 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/broker/kafka"
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+)
+
+// admin forwards what clients want changed to the active controller, and waits until it is visible. It is stateless;
+// any goroutine may call it.
+type admin struct {
+	id       image.BrokerID
+	operator controllerpb.OperatorApiClient
+	// connect gives the connection to a node's GRPC listener.
+	connect func(address string) (grpc.ClientConnInterface, error)
+	applied *imageCell
+	newest  func() *image.Image
+}
+
+// CreateTopics forwards a creation. The sender has drawn request id and topic ids, so a repetition is answered alike.
+func (ad *admin) CreateTopics(ctx context.Context, _ kafka.Caller, r *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
+	return ad.operator.CreateTopics(ctx, r)
+}
+
+// DeleteTopics forwards a deletion.
+func (ad *admin) DeleteTopics(ctx context.Context, _ kafka.Caller, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
+	return ad.operator.DeleteTopics(ctx, r)
+}
+
+// WaitApplied returns when this broker has acted on the offset, or with the context's error.
+func (ad *admin) WaitApplied(ctx context.Context, offset image.MetadataOffset) error {
+	_, err := ad.applied.waitOffset(ctx, offset)
+	return err
+}
+
+// WaitEveryBroker returns when every broker named has acted on the offset, or with the context's error. A broker that
+// is fenced or gone meanwhile is left out.
+func (ad *admin) WaitEveryBroker(ctx context.Context, offset image.MetadataOffset, brokers []image.BrokerID) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(brokersAskedMax)
+	for _, id := range brokers {
+		g.Go(func() error { return ad.waitBroker(ctx, offset, id) })
+	}
+	return g.Wait()
+}
+
+// brokersAskedMax bounds how many brokers one admin request asks at once.
+const brokersAskedMax = 32
+
+// waitBroker waits for one broker, as long as the newest image has it unfenced.
+func (ad *admin) waitBroker(ctx context.Context, offset image.MetadataOffset, id image.BrokerID) error {
+	if id == ad.id {
+		return ad.WaitApplied(ctx, offset)
+	}
+	for {
+		address, ok := activeAddress(ad.newest(), id)
+		if !ok {
+			return nil
+		}
+		err := ad.askBroker(ctx, address, offset)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !sleep(ctx, retryBackoffMin) {
+			return ctx.Err()
+		}
+	}
+}
+
+// askBroker is one long poll, cut short so that a broker that is fenced meanwhile is noticed.
+func (ad *admin) askBroker(ctx context.Context, address string, offset image.MetadataOffset) error {
+	conn, err := ad.connect(address)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, brokerPollMax)
+	defer cancel()
+	answer, err := controllerpb.NewReaderApiClient(conn).WaitMetadata(ctx, &controllerpb.WaitMetadataRequest{MetadataOffset: int64(offset)})
+	if err == nil && answer.MetadataOffset < int64(offset) {
+		return status.Error(codes.Unavailable, "broker: answered before it had acted on the offset")
+	}
+	return err
+}
+
+// brokerPollMax bounds one question to another broker.
+const brokerPollMax = time.Second
+
+// activeAddress is the GRPC address of a broker that is registered and not fenced.
+func activeAddress(im *image.Image, id image.BrokerID) (string, bool) {
+	b, ok := im.Broker(id)
+	if !ok || b.Fenced {
+		return "", false
+	}
+	return grpcAddress(b.Listeners)
+}
+
+func grpcAddress(ls []image.Listener) (string, bool) {
+	l, ok := findListener(ls, listenerGRPC)
+	if !ok {
+		return "", false
+	}
+	return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), true
+}

@@ -1,0 +1,219 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/quorate/quorate/alterpartition"
+	"github.com/quorate/quorate/broker/kafka"
+	"github.com/quorate/quorate/broker/log"
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/env"
+)
+
+// Broker is one broker process. New makes it, Run does everything.
+type Broker struct {
+	cfg  Config
+	env  *env.Env
+	log  *slog.Logger
+	grpc struct {
+		broker   controllerpb.BrokerApiClient
+		operator controllerpb.OperatorApiClient
+	}
+
+	metrics      *metrics
+	kafkaMetrics *prometheus.Registry // of the KAFKA listener
+	client       *client.Client
+	follower     *follower
+	lifecycle    *lifecycleLoop
+	kept         *keptOffset
+	logs         *log.Manager
+	replicas     *replicas
+	alter        *alterpartition.Manager
+	fetcher      *fetcher
+	producerIDs  *producerIDs
+	kafka        *kafka.Server
+	server       *server
+
+	// newest is the newest image followed, applied the newest acted on.
+	newest, applied *imageCell
+
+	incarnation image.UUID
+	stopped     log.Stop                       // how the former life ended
+	onDisk      map[image.PartitionID]struct{} // logs at the start
+	reported    bool                           // the lifecycle's: a controller knows of that end
+
+	running  atomic.Bool
+	keptAt   atomic.Int64 // the kept offset as the former life left it
+	serving  atomic.Bool  // the first image has been acted on
+	recovery oneShot      // the lifecycle has come to RECOVERY
+	begun    oneShot      // the first image has been acted on
+	failed   oneShot
+	done     chan struct{} // closed when Run returns
+
+	failure struct {
+		sync.Mutex
+		err error
+	}
+}
+
+// ErrRunning says that Run was called twice.
+var ErrRunning = errors.New("broker: already running")
+
+// New makes a broker and does no work: nothing is opened, read or sent before Run. The error names the field at fault.
+func New(cfg Config, e *env.Env, logger *slog.Logger) (*Broker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	b := &Broker{
+		cfg: cfg, env: e, log: logger.With("broker", int32(cfg.ID)), metrics: newMetrics(),
+		kafkaMetrics: prometheus.NewRegistry(),
+		newest:       newImageCell(), applied: newImageCell(),
+		recovery: newOneShot(), begun: newOneShot(), failed: newOneShot(), done: make(chan struct{}),
+	}
+	c, err := client.New(client.Config{Network: e.Network, Controllers: cfg.Controllers, ClusterID: cfg.ClusterID, Logger: b.log})
+	if err != nil {
+		return nil, err
+	}
+	b.client = c
+	b.grpc.broker, b.grpc.operator = controllerpb.NewBrokerApiClient(c), controllerpb.NewOperatorApiClient(c)
+	if err := b.makeParts(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return b, nil
+}
+
+// makeParts makes the parts and ties them together.
+func (b *Broker) makeParts() error {
+	b.kept = newKeptOffset(b.env, b.cfg.LogDir, b.log)
+	b.follower = newFollower(&b.cfg, openVia(b.client), b.metrics, b.env.Now, b.log)
+	b.follower.taken = b.newest.set
+	b.lifecycle = newLifecycleLoop(&b.cfg, b.lifecycleInputs(), b.env.Now, b.log)
+	b.follower.caughtUp = b.lifecycle.judgeable.fire
+	if err := b.makeReplicas(); err != nil {
+		return err
+	}
+	b.producerIDs = newProducerIDs(b.allocateProducerIDs, b.log)
+	b.kafka = kafka.NewServer(b.cfg.Kafka, kafka.Backend{
+		Metadata: clusterView{b}, Configs: settingsOf(b.cfg.Settings), Partitions: b.replicas,
+		Admin: &admin{
+			id: b.cfg.ID, operator: b.grpc.operator, applied: b.applied, newest: b.newest.image,
+			connect: func(address string) (grpc.ClientConnInterface, error) { return b.client.Conn(address) },
+		},
+		ProducerIDs: b.producerIDs,
+	}, b.env.Clock, b.log, kafka.NewMetrics(b.kafkaMetrics))
+	b.server = newServer(reads{b}, b.fetcher.register)
+	return nil
+}
+
+// makeReplicas makes the replica manager and what serves it.
+func (b *Broker) makeReplicas() error {
+	alter, err := alterpartition.New(alterpartition.DefaultConfig(b.cfg.ID, b.epoch), b.env.Clock, alterpartition.Via(b.client), b.log)
+	if err != nil {
+		return err
+	}
+	b.alter = alter
+	rs := &replicas{
+		self: b.cfg.ID, base: b.cfg.Log, kept: b.kept, applied: b.applied, metrics: b.metrics, log: b.log,
+		deletions: newDeletions(), fail: b.fail,
+		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),
+	}
+	rs.taken.Store(image.Empty())
+	logs := b.cfg.Logs
+	logs.Dir, logs.Log, logs.StrayDelay = b.cfg.LogDir, b.cfg.Log, b.cfg.StrayDelay
+	logs.OnFailure = func(name log.Name, err error) { b.fail("log "+name.String(), err) }
+	logs.OnRemoved = rs.removed
+	if b.logs, err = log.NewManager(b.env, b.log, logs); err != nil {
+		return err
+	}
+	rs.logs = b.logs
+	b.replicas = rs
+	if b.fetcher, err = newFetcher(b); err != nil {
+		return err
+	}
+	rs.fetches = b.fetcher
+	rs.deps = &replicaDeps{
+		self: b.cfg.ID, lagTimeMax: b.cfg.LagTimeMax, epoch: b.epoch, brokers: b.newest.image, now: b.env.Now,
+		submit:  b.alter.Submit,
+		changed: func(id image.PartitionID) { b.kafka.Notify(id); b.fetcher.changed(id) },
+		appended: func(id image.PartitionID) {
+			b.fetcher.changed(id)
+		},
+		metrics: b.metrics, slog: b.log,
+	}
+	return nil
+}
+
+// epoch is that of the present registration.
+func (b *Broker) epoch() image.BrokerEpoch { return b.lifecycle.current().epoch }
+
+// fail ends the broker: its leaderships are handed over if the controller can be reached, then Run returns the error.
+// Any goroutine may call it, under any lock; the first failure counts.
+func (b *Broker) fail(what string, err error) {
+	b.failure.Lock()
+	if b.failure.err == nil {
+		b.failure.err = fmt.Errorf("broker: %s: %w", what, err)
+	}
+	b.failure.Unlock()
+	b.failed.fire()
+}
+
+// Register registers the metrics of the broker and of its Kafka listener.
+func (b *Broker) Register(reg prometheus.Registerer) error {
+	var errs []error
+	for _, c := range append(b.metrics.collectors(), newPartitionCollector(b.replicas), b.kafkaMetrics) {
+		errs = append(errs, reg.Register(c))
+	}
+	return errors.Join(errs...)
+}
+
+// listen binds both listeners, so that a taken port is told before anything has changed.
+func (b *Broker) listen(ctx context.Context) (kafkaLn, grpcLn net.Listener, err error) {
+	if kafkaLn, err = b.env.Network.Listen(ctx, b.cfg.KafkaAddress); err != nil {
+		return nil, nil, fmt.Errorf("broker: KAFKA listener on %s: %w; free the port or set listeners", b.cfg.KafkaAddress, err)
+	}
+	if grpcLn, err = b.env.Network.Listen(ctx, b.cfg.GRPCAddress); err != nil {
+		err = fmt.Errorf("broker: GRPC listener on %s: %w; free the port or set listeners", b.cfg.GRPCAddress, err)
+		return nil, nil, errors.Join(err, kafkaLn.Close())
+	}
+	return kafkaLn, grpcLn, nil
+}
+
+// newIncarnation draws the id of this life.
+func newIncarnation() (id image.UUID, err error) {
+	if _, err = rand.Read(id[:]); err != nil {
+		return id, fmt.Errorf("broker: no random bytes for the incarnation id: %w", err)
+	}
+	return id, nil
+}
+
+// clusterView is the metadata as clients see it.
+type clusterView struct{ b *Broker }
+
+func (v clusterView) Image() *image.Image      { return v.b.replicas.image() }
+func (v clusterView) BrokerID() image.BrokerID { return v.b.cfg.ID }
+func (v clusterView) ClusterID() string        { return v.b.cfg.ClusterID }
+
+// noSettings knows no values.
+type noSettings struct{}
+
+func (noSettings) Default(string) (string, bool) { return "", false }
+func (noSettings) Static(string) (string, bool)  { return "", false }
+
+func settingsOf(s kafka.Configs) kafka.Configs {
+	if s == nil {
+		return noSettings{}
+	}
+	return s
+}

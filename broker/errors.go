@@ -1,0 +1,22 @@
+package broker
+
+import "errors"
+
+// Failures of the metadata stream. Each ends the stream; the follower goes on at another controller.
+var (
+	// ErrStreamSilent says that a stream brought nothing for a second.
+	ErrStreamSilent = errors.New("broker: metadata stream is silent")
+	// ErrStreamBehind says that a stream stayed behind the committed offset that a heartbeat told.
+	ErrStreamBehind = errors.New("broker: metadata stream stays behind the committed offset")
+	// ErrStreamGap says that an entry does not follow the image.
+	ErrStreamGap = errors.New("broker: metadata entry does not follow the image")
+	// ErrDiverged says that two nodes hold different metadata at one offset. It must never happen.
+	ErrDiverged = errors.New("broker: metadata diverged: equal offset and unequal chain")
+	// ErrSnapshotOld says that a controller sent a snapshot that is older than the image.
+	ErrSnapshotOld = errors.New("broker: metadata snapshot is older than the image")
+	// ErrLogBroken says that a committed entry could not be replayed.
+	ErrLogBroken = errors.New("broker: a committed metadata entry cannot be replayed")
+)
+
+// ErrStopped says that the broker is stopping.
+var ErrStopped = errors.New("broker: stopped")

@@ -1,0 +1,62 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestProducerIDsAreFetchedBeforeABlockIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked int64
+		pi := newProducerIDs(func(context.Context) (idBlock, error) {
+			asked++
+			return idBlock{(asked - 1) * 1000, asked * 1000}, nil
+		}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		go pi.run(ctx)
+		for want := range int64(2500) {
+			got, err := pi.Next(ctx)
+			if err != nil || got != want {
+				t.Fatalf("id %d: got %d, %v", want, got, err)
+			}
+			synctest.Wait()
+			blocks := int64(1)
+			for b := int64(0); b < 3; b++ {
+				if want >= b*1000+899 {
+					blocks = b + 2
+				}
+			}
+			if asked != blocks {
+				t.Fatalf("after id %d: %d blocks asked for, want %d", want, asked, blocks)
+			}
+		}
+		cancel()
+	})
+}
+
+func TestProducerIDsFailWhenNoBlockComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		pi := newProducerIDs(func(context.Context) (idBlock, error) {
+			asked++
+			return idBlock{}, errors.New("no controller")
+		}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		go pi.run(ctx)
+		began := time.Now()
+		if _, err := pi.Next(ctx); !errors.Is(err, errNoProducerID) {
+			t.Errorf("got %v", err)
+		}
+		if waited := time.Since(began); waited != producerIDsWaitMax {
+			t.Errorf("waited %v", waited)
+		}
+		if most := int(producerIDsWaitMax/producerIDsRetry) + 1; asked < most-1 || asked > most {
+			t.Errorf("asked %d times in %v", asked, producerIDsWaitMax)
+		}
+		cancel()
+	})
+}

@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/reader"
+)
+
+// reads answers ReaderApi from this broker's own image: the one that it has acted on.
+type reads struct {
+	b *Broker
+}
+
+// Read gives the image at once, or when it has the offset asked for. A broker cannot tell whether its image is the
+// newest: whoever needs that asks the active controller.
+func (rs reads) Read(ctx context.Context, o *controllerpb.ReadOptions) (*image.Image, error) {
+	if o == nil || o.MinOffset == nil {
+		return rs.b.applied.image(), nil
+	}
+	return rs.b.applied.waitOffset(ctx, image.MetadataOffset(o.GetMinOffset()))
+}
+
+// ReadAt gives the image if it is at exactly the offset: a broker keeps no older one.
+func (rs reads) ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error) {
+	im, err := rs.b.applied.waitOffset(ctx, offset)
+	if err != nil {
+		return nil, err
+	}
+	if im.Offset() != offset {
+		return nil, client.RefusalStatus(codes.OutOfRange, &controllerpb.RefusalDetail{Error: &controllerpb.Error{
+			Code: controllerpb.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE,
+			Message: fmt.Sprintf("broker %v has metadata offset %d and keeps no older image; asked for %d; ask without an offset, or a controller",
+				rs.b.cfg.ID, im.Offset(), offset),
+		}}).Err()
+	}
+	return im, nil
+}
+
+// Heard is nothing: brokers do not hear each other's heartbeats.
+func (rs reads) Heard(image.BrokerID) reader.Heard { return reader.Nothing }
+
+// Status is what the broker knows of itself, at once.
+func (rs reads) Status() *controllerpb.NodeStatusResponse {
+	b := rs.b
+	im := b.applied.image()
+	return &controllerpb.NodeStatusResponse{
+		ClusterId: b.cfg.ClusterID, NodeId: int32(b.cfg.ID), DirectoryId: b.cfg.DirectoryID.Bytes(),
+		Roles: []string{"broker"}, State: b.lifecycle.current().state.String(),
+		ActiveController: b.follower.heard.activeController(),
+		MetadataOffset:   int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
+	}
+}
+
+// Wait returns when the broker has acted on the offset and holds nothing more of the topics.
+func (rs reads) Wait(ctx context.Context, r *controllerpb.WaitMetadataRequest) (image.MetadataOffset, error) {
+	topics := make([]image.TopicID, len(r.DeletedTopics))
+	for i, t := range r.DeletedTopics {
+		id, err := image.UUIDFrom(t)
+		if err != nil {
+			return image.NoOffset, client.RefusalStatus(codes.InvalidArgument, &controllerpb.RefusalDetail{Error: &controllerpb.Error{
+				Code: controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST, Message: "deleted_topics: " + err.Error(),
+			}}).Err()
+		}
+		topics[i] = id
+	}
+	im, err := rs.b.applied.wait(ctx, func(im *image.Image) bool {
+		if im.Offset() < image.MetadataOffset(r.MetadataOffset) {
+			return false
+		}
+		if len(topics) == 0 {
+			return true
+		}
+		held := rs.b.replicas.held()
+		return !slices.ContainsFunc(topics, func(t image.TopicID) bool { return held[t].held })
+	})
+	return im.Offset(), err
+}

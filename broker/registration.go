@@ -1,0 +1,129 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// supportedFeatures are the levels that this build supports; a broker declares them when it registers.
+func supportedFeatures() []*metadatapb.FeatureRange {
+	return []*metadatapb.FeatureRange{
+		{Name: "eligible.leader.replicas.version", Min: 0, Max: 1},
+		{Name: "metadata.version", Min: 1, Max: 1},
+	}
+}
+
+// lifecycleInputs ties the lifecycle to the rest.
+func (b *Broker) lifecycleInputs() lifecycleInputs {
+	return lifecycleInputs{
+		calls:        b,
+		registration: b.registration,
+		position:     b.position,
+		registered:   b.registered,
+		answered:     b.answered,
+		entered:      b.entered,
+	}
+}
+
+// RegisterBroker implements controllerCalls.
+func (b *Broker) RegisterBroker(ctx context.Context, r *controllerpb.RegisterBrokerRequest) (*controllerpb.RegisterBrokerResponse, error) {
+	return b.grpc.broker.RegisterBroker(ctx, r)
+}
+
+// BrokerHeartbeat implements controllerCalls.
+func (b *Broker) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
+	return b.grpc.broker.BrokerHeartbeat(ctx, r)
+}
+
+// registration judges by the newest image which logs are gone. Each attempt judges anew: the controller refuses a
+// judgement that is older than the broker's own last change.
+func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
+	im := b.newest.image()
+	r := &controllerpb.RegisterBrokerRequest{
+		ClusterId: b.cfg.ClusterID, BrokerId: int32(b.cfg.ID),
+		IncarnationId: b.incarnation.Bytes(), DirectoryId: b.cfg.DirectoryID.Bytes(),
+		Rack: b.cfg.Rack, Features: supportedFeatures(), StopKind: b.stopped.Kind,
+		JudgedOffset: int64(im.Offset()),
+		LostReplicas: lostReplicas(im, b.cfg.ID, func(id image.PartitionID) bool {
+			_, ok := b.onDisk[id]
+			return ok
+		}),
+	}
+	for _, l := range b.cfg.Listeners {
+		r.Listeners = append(r.Listeners, &metadatapb.Listener{Name: l.Name, Host: l.Host, Port: uint32(l.Port)})
+	}
+	if e := b.stopped.PreviousBrokerEpoch; e != image.NoBrokerEpoch {
+		epoch := int64(e)
+		r.PreviousBrokerEpoch = &epoch
+	}
+	return r, nil
+}
+
+// position is what heartbeats carry: what was acted on, and before there is anything to act with, what was followed.
+func (b *Broker) position() (image.MetadataOffset, image.Chain) {
+	im := b.newest.image()
+	if b.serving.Load() {
+		im = b.applied.image()
+	}
+	return im.Offset(), im.Chain()
+}
+
+// registered notes that a controller knows how the former life ended.
+func (b *Broker) registered(epoch image.BrokerEpoch, _ image.MetadataOffset) error {
+	b.metrics.epoch.Set(float64(epoch))
+	if b.reported {
+		return nil
+	}
+	b.env.At("broker.registered.before-stop-reported")
+	if err := b.logs.StopReported(); err != nil {
+		b.fail("note the registration", err)
+		return err
+	}
+	b.reported = true
+	return nil
+}
+
+// answered hands on what a heartbeat's answer tells of the quorum.
+func (b *Broker) answered(a *controllerpb.BrokerHeartbeatResponse) {
+	b.follower.heard.note(image.MetadataOffset(a.CommittedOffset), a.ActiveController)
+	fenced := 0.0
+	if a.IsFenced {
+		fenced = 1
+	}
+	b.metrics.fenced.Set(fenced)
+}
+
+// entered acts on a new state.
+func (b *Broker) entered(s State) {
+	b.metrics.state.Set(float64(s))
+	switch s {
+	case StateRecovery:
+		b.recovery.fire()
+	case StatePendingControlledShutdown, StateShuttingDown:
+		b.replicas.stopping.Store(true)
+	}
+	b.server.setReady(s == StateRunning)
+}
+
+// callTimeout bounds a call of the broker to the controller that has no deadline of its own.
+const callTimeout = 5 * time.Second
+
+func (b *Broker) allocateProducerIDs(ctx context.Context) (idBlock, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	a, err := b.grpc.broker.AllocateProducerIds(ctx, &controllerpb.AllocateProducerIdsRequest{
+		BrokerId: int32(b.cfg.ID), BrokerEpoch: int64(b.epoch()),
+	})
+	if err != nil {
+		return idBlock{}, err
+	}
+	return idBlock{first: a.FirstProducerId, end: a.FirstProducerId + int64(a.Count)}, nil
+}
+
+func (b *Broker) reportDeletions(ctx context.Context, r *controllerpb.ReportDeletionsRequest) (*controllerpb.ReportDeletionsResponse, error) {
+	return b.grpc.broker.ReportDeletions(ctx, r)
+}

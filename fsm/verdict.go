@@ -63,6 +63,8 @@ func Judge(s State, term uint64, e *record.RawEntry) (Verdict, string) {
 		return Fenced, fmt.Sprintf("decided under claim %d, newest is %d", e.ClaimIndex, s.ClaimIndex)
 	case e.ClaimIndex > s.ClaimIndex:
 		return Halt, fmt.Sprintf("decided under claim %d, newest here is %d: a claim was missed", e.ClaimIndex, s.ClaimIndex)
+	case e.ClaimIndex == 0:
+		return Halt, "an entry before the first claim"
 	case e.Sequence > s.ExpectedSequence:
 		return Fenced, fmt.Sprintf("sequence %d, expected %d: one before it was refused", e.Sequence, s.ExpectedSequence)
 	case e.Sequence < s.ExpectedSequence:

@@ -48,7 +48,8 @@ func NewWalker(logs Logs, start State, after image.MetadataOffset, end uint64) *
 // State returns the state after the last entry read.
 func (w *Walker) State() State { return w.state }
 
-// Next returns the next applied entry with records whose last record is after the offset asked for. The error is
+// Next returns the next applied entry with records after the offset asked for; an offset within an entry counts as that
+// entry's end. The error is
 // [io.EOF] at the end, [ErrCompacted] if the log begins later, a [HaltError] if the log cannot be judged.
 func (w *Walker) Next() (*Entry, error) {
 	for w.state.Index < w.end {
@@ -64,7 +65,7 @@ func (w *Walker) Next() (*Entry, error) {
 		if err != nil {
 			return nil, &HaltError{Index: l.Index, Term: l.Term, Reason: err}
 		}
-		if e != nil && e.LastOffset > w.after {
+		if e != nil && e.BaseOffset > w.after {
 			return e, nil
 		}
 	}

@@ -101,7 +101,7 @@ func (l *Log) settle() error {
 	if err := l.active().finish(l.handles); err != nil {
 		return err
 	}
-	if len(l.producers.byID) > 0 {
+	if list := *l.segments.Load(); l.producers.end > list[0].base { // else there is nothing to be read again
 		if err := l.producers.save(l.env.FS, l.dir); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/broker/log/logtest"
 	"github.com/quorate/quorate/fsm/image"
@@ -215,3 +217,5 @@ func follow(t testing.TB, l *log.Log, batches ...logtest.Batch) error {
 	_, err := l.AppendAsFollower(bytes.Clone(p), 1<<30)
 	return err
 }
+
+var cmpEmpty = cmpopts.EquateEmpty()

@@ -18,32 +18,34 @@ func (x *offsetIndex) add(h *handles, relative, position int32) error {
 	return x.sparseIndex.add(h, e[:])
 }
 
+type offsetEntry struct{ relative, position int32 }
+
+func readOffsetEntry(e []byte) offsetEntry {
+	return offsetEntry{int32(binary.BigEndian.Uint32(e)), int32(binary.BigEndian.Uint32(e[4:]))}
+}
+
 // positionBefore is the position of a batch that ends at or before the relative offset, the last one that is indexed;
 // 0 if none is.
 func (x *offsetIndex) positionBefore(h *handles, relative int32) (int32, error) {
-	_, e, err := x.floor(h, func(entry []byte) bool {
-		return int32(binary.BigEndian.Uint32(entry)) <= relative
-	})
+	_, e, err := x.floor(h, func(entry []byte) bool { return readOffsetEntry(entry).relative <= relative })
 	if e == nil {
 		return 0, err
 	}
-	return int32(binary.BigEndian.Uint32(e[4:])), nil
+	return readOffsetEntry(e).position, nil
 }
 
-// last is the newest entry; ok is false when there is none.
-func (x *offsetIndex) last(h *handles) (relative, position int32, ok bool, err error) {
-	_, e, err := x.floor(h, func([]byte) bool { return true })
-	if e == nil {
-		return 0, 0, false, err
+// ends is the first and the newest of n entries.
+func (x *offsetIndex) ends(h *handles) (first, newest offsetEntry, n int, err error) {
+	a, b, n, err := x.sparseIndex.ends(h)
+	if n == 0 || err != nil {
+		return offsetEntry{}, offsetEntry{}, 0, err
 	}
-	return int32(binary.BigEndian.Uint32(e)), int32(binary.BigEndian.Uint32(e[4:])), true, nil
+	return readOffsetEntry(a), readOffsetEntry(b), n, nil
 }
 
 // truncate drops entries of batches that end at or after the relative offset.
 func (x *offsetIndex) truncate(h *handles, relative int32) error {
-	n, _, err := x.floor(h, func(entry []byte) bool {
-		return int32(binary.BigEndian.Uint32(entry)) < relative
-	})
+	n, _, err := x.floor(h, func(entry []byte) bool { return readOffsetEntry(entry).relative < relative })
 	if err != nil {
 		return err
 	}

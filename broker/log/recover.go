@@ -39,6 +39,9 @@ func (ld *loader) loadSegments() error {
 	return nil
 }
 
+// notSound stands for the number of entries of an index that is missing or torn.
+const notSound = -1
+
 // openSegment finds out what is there of a segment.
 func (l *Log) openSegment(base int64) (*segment, error) {
 	s := newSegment(l.dir, base, l.env.Now())
@@ -50,13 +53,13 @@ func (l *Log) openSegment(base int64) (*segment, error) {
 	s.created = info.ModTime()
 	s.size.Store(info.Size())
 	for _, x := range s.indexes() {
-		size, _, err := fileSize(l.env.FS, x.file.path())
+		size, there, err := fileSize(l.env.FS, x.file.path())
 		if err != nil {
 			return nil, err
 		}
 		x.written = int(size) / x.entryBytes
-		if int(size)%x.entryBytes != 0 {
-			x.written = -1 // not sound
+		if int(size)%x.entryBytes != 0 || !there && info.Size() > 0 {
+			x.written = notSound
 		}
 	}
 	return s, nil
@@ -87,35 +90,33 @@ func (ld *loader) loadSegment(s *segment, last, trusted bool) (cut bool, err err
 	return ld.recoverSegment(s)
 }
 
-// sound tests the indexes against the size of the segment. (Kafka: OffsetIndex.sanityCheck, TimeIndex.sanityCheck.)
+// sound tests the indexes against the size of the segment: whole entries, the last one inside the segment and above the
+// first one, and a time index for all but the last segment. (Kafka: OffsetIndex.sanityCheck, TimeIndex.sanityCheck.)
 func (s *segment) sound(h *handles, last bool) (bool, error) {
-	if s.offsets.written < 0 || s.times.written < 0 {
+	if s.offsets.written == notSound || s.times.written == notSound {
 		return false, nil
 	}
-	relative, position, ok, err := s.offsets.last(h)
+	first, newest, n, err := s.offsets.ends(h)
 	if err != nil {
 		return false, err
 	}
-	if ok && (relative < 0 || position < 0 || int64(position) >= s.size.Load()) {
+	if n > 0 && (newest.relative < 0 || newest.position < 0 || int64(newest.position) >= s.size.Load()) ||
+		n > 1 && (newest.relative <= first.relative || newest.position <= first.position) {
 		return false, nil
 	}
-	if !ok && s.size.Load() > 2*scanBytes {
-		return false, nil // it must have been lost
-	}
-	t, ok, err := s.times.last(h)
+	firstTime, newestTime, n, err := s.times.ends(h)
 	if err != nil {
 		return false, err
 	}
-	if !ok {
-		return last || s.size.Load() == 0, nil
-	}
-	return t.relative >= 0 && t.timestamp >= 0, nil
+	return (n > 0 || last || s.size.Load() == 0) &&
+		(n == 0 || newestTime.relative >= 0 && newestTime.timestamp >= 0) &&
+		(n < 2 || newestTime.relative > firstTime.relative && newestTime.timestamp > firstTime.timestamp), nil
 }
 
 // loadNewest takes the largest timestamp of a segment that is not the last from its time index.
 func (s *segment) loadNewest(h *handles) error {
-	t, ok, err := s.times.last(h)
-	if ok {
+	_, t, n, err := s.times.ends(h)
+	if n > 0 {
 		s.lastTime = t
 		s.maxTimestamp, s.maxOffset = t.timestamp, s.base+int64(t.relative)
 	}
@@ -135,8 +136,9 @@ func (s *segment) loadTail(h *handles) (int64, error) {
 	return end, nil
 }
 
-// recoverSegment reads a segment batch by batch: magic, size, checksum, rising offsets, leader epochs that do not fall. It
-// cuts the segment at the first that does not pass, and makes the indexes anew.
+// recoverSegment reads a segment batch by batch: magic, size, checksum, offsets without a gap, leader epochs that do not
+// fall. It cuts the segment at the first that does not pass, and makes the indexes anew. Kafka only wants offsets to
+// rise, as its cleaner makes gaps; we have none, and offset and leader epoch are outside the checksum.
 func (ld *loader) recoverSegment(s *segment) (cut bool, err error) {
 	l := ld.l
 	l.env.At("log.recovery.begin")
@@ -144,7 +146,6 @@ func (ld *loader) recoverSegment(s *segment) (cut bool, err error) {
 		ld.scannedFrom = s.base
 	}
 	for _, x := range s.indexes() {
-		x.written = max(0, x.written)
 		if err := l.clearIndex(x); err != nil {
 			return false, err
 		}
@@ -159,7 +160,7 @@ func (ld *loader) recoverSegment(s *segment) (cut bool, err error) {
 	defer l.handles.release(&s.log)
 	valid, err := wholeBatches(file, size, func(b Batch, position int64) (bool, error) {
 		n := len(ld.scanned)
-		if b.BaseOffset() < ld.end || !s.fits(0, b.LastOffset()) || n > 0 && int32(ld.scanned[n-1].Epoch) > b.LeaderEpoch() {
+		if b.BaseOffset() != ld.end || !s.fits(0, b.LastOffset()) || n > 0 && int32(ld.scanned[n-1].Epoch) > b.LeaderEpoch() {
 			return false, nil
 		}
 		ld.noteEpoch(b)

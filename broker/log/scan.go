@@ -132,20 +132,21 @@ func (s *segment) refresh(h *handles) error {
 	s.mu.Unlock()
 	s.firstTimestamp, s.sinceIndex = NoTimestamp, 0
 	s.lastTime = timeEntry{timestamp: NoTimestamp}
-	last, ok, err := s.times.last(h)
+	_, newest, n, err := s.times.ends(h)
 	if err != nil {
 		return err
 	}
-	if ok {
-		s.lastTime = last
+	if n > 0 {
+		s.lastTime = newest
 		s.mu.Lock()
-		s.maxTimestamp, s.maxOffset = last.timestamp, s.base+int64(last.relative)
+		s.maxTimestamp, s.maxOffset = newest.timestamp, s.base+int64(newest.relative)
 		s.mu.Unlock()
 	}
-	_, position, _, err := s.offsets.last(h)
+	_, indexed, _, err := s.offsets.ends(h)
 	if err != nil {
 		return err
 	}
+	position := indexed.position
 	first := int64(NoTimestamp)
 	if err := s.look(h, 0, func(b Batch, _ int64) (bool, error) {
 		first = b.MaxTimestamp()

@@ -112,6 +112,35 @@ func (x *sparseIndex) floor(h *handles, atMost func(entry []byte) bool) (int, []
 	return n, entry, nil
 }
 
+// ends is the first and the last of n entries.
+func (x *sparseIndex) ends(h *handles) (first, last []byte, n int, err error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	n = x.written + len(x.tail)/x.entryBytes
+	if n == 0 {
+		return nil, nil, 0, nil
+	}
+	if first, err = x.entry(h, 0); err != nil {
+		return nil, nil, 0, err
+	}
+	last, err = x.entry(h, n-1)
+	return first, last, n, err
+}
+
+func (x *sparseIndex) entry(h *handles, i int) ([]byte, error) {
+	e := make([]byte, x.entryBytes)
+	if i >= x.written {
+		copy(e, x.tail[(i-x.written)*x.entryBytes:])
+		return e, nil
+	}
+	file, err := h.acquire(&x.file, false)
+	if err != nil {
+		return nil, err
+	}
+	defer h.release(&x.file)
+	return e, storage("read", x.file.path(), readFull(file, e, int64(i)*int64(x.entryBytes)))
+}
+
 func (x *sparseIndex) search(p []byte, atMost func(entry []byte) bool) int {
 	return sort.Search(len(p)/x.entryBytes, func(i int) bool {
 		return !atMost(p[i*x.entryBytes : (i+1)*x.entryBytes])

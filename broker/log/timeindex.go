@@ -36,13 +36,13 @@ func (x *timeIndex) before(h *handles, timestamp int64) (timeEntry, bool, error)
 	return readTimeEntry(e), true, nil
 }
 
-// last is the newest entry; ok is false when there is none.
-func (x *timeIndex) last(h *handles) (timeEntry, bool, error) {
-	_, e, err := x.floor(h, func([]byte) bool { return true })
-	if e == nil {
-		return timeEntry{}, false, err
+// ends is the first and the newest of n entries.
+func (x *timeIndex) ends(h *handles) (first, newest timeEntry, n int, err error) {
+	a, b, n, err := x.sparseIndex.ends(h)
+	if n == 0 || err != nil {
+		return timeEntry{}, timeEntry{}, 0, err
 	}
-	return readTimeEntry(e), true, nil
+	return readTimeEntry(a), readTimeEntry(b), n, nil
 }
 
 // truncate drops entries at or after the relative offset.

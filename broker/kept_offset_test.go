@@ -51,7 +51,7 @@ func TestKeptOffsetIsWrittenOnceASecond(t *testing.T) {
 			ko.note(imageAt(o))
 			time.Sleep(50 * time.Millisecond)
 		}
-		if writes != 5 {
+		if writes < 5 || writes > 6 {
 			t.Errorf("%d writes in 5 s", writes)
 		}
 		s.stop()

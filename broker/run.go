@@ -82,6 +82,7 @@ func (b *Broker) start(ctx context.Context, grpcLn net.Listener) *stages {
 			b.fail("GRPC listener", err)
 		}
 	})
+	s.fetches.run(b.fetcher.run)
 	s.metadata.run(func(ctx context.Context) {
 		if err := b.follower.run(ctx); err != nil {
 			b.fail("metadata", err)

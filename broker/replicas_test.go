@@ -1,0 +1,337 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/quorate/quorate/alterpartition"
+	"github.com/quorate/quorate/broker/kafka"
+	"github.com/quorate/quorate/broker/log"
+	"github.com/quorate/quorate/broker/log/logtest"
+	"github.com/quorate/quorate/fsm/image"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/env"
+)
+
+// world is metadata in the making.
+type world struct {
+	t  testing.TB
+	im *image.Image
+}
+
+func newWorld(t testing.TB) *world { return &world{t: t, im: image.Empty()} }
+
+// put replays records and returns the image after them.
+func (w *world) put(records ...*metadatapb.Record) *image.Image {
+	w.t.Helper()
+	d, at := w.im.Fork(), w.im.Offset()
+	for _, r := range records {
+		at++
+		if err := d.Replay(at, r); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.im = d.Seal(at, image.Chain(at+1))
+	return w.im
+}
+
+func topicID(n byte) image.TopicID { return image.UUID{0: 0xaa, 15: n} }
+
+func topicRecord(name string, n byte) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: topicID(n).Bytes()}}}
+}
+
+// partitionRecord is a partition of topic n with the ISR being all replicas; leader -1 for none.
+func partitionRecord(n byte, partition, leader int32, replicas ...int32) *metadatapb.Record {
+	p := &metadatapb.Partition{
+		TopicId: topicID(n).Bytes(), Partition: partition, Replicas: replicas, Isr: replicas,
+		LeaderRecoveryState: metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERED,
+	}
+	if leader >= 0 {
+		p.Leader = &leader
+	}
+	return &metadatapb.Record{Kind: &metadatapb.Record_Partition{Partition: p}}
+}
+
+func leaderRecord(n byte, partition, leader int32, isr ...int32) *metadatapb.Record {
+	c := &metadatapb.PartitionChange{TopicId: topicID(n).Bytes(), Partition: partition, Leader: &metadatapb.LeaderChange{}, Isr: &metadatapb.BrokerIds{Ids: isr}}
+	if leader >= 0 {
+		c.Leader.Leader = &leader
+	}
+	return &metadatapb.Record{Kind: &metadatapb.Record_PartitionChange{PartitionChange: c}}
+}
+
+func removeRecord(n byte) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_RemoveTopic{RemoveTopic: &metadatapb.RemoveTopic{TopicId: topicID(n).Bytes()}}}
+}
+
+func brokerRecord(id int32, epoch int64) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: &metadatapb.RegisterBroker{
+		BrokerId: id, BrokerEpoch: epoch, RegistrationOffset: epoch,
+		IncarnationId: image.UUID{1: byte(id)}.Bytes(), DirectoryId: image.UUID{2: byte(id)}.Bytes(),
+		Listeners: []*metadatapb.Listener{{Name: "GRPC", Host: "b" + fmt.Sprint(id), Port: 9}},
+	}}}
+}
+
+// fakeFetches notes what the manager orders.
+type fakeFetches struct{ orders []string }
+
+func (f *fakeFetches) remove(ids []image.PartitionID) {
+	for _, id := range ids {
+		f.orders = append(f.orders, fmt.Sprintf("remove %d/%d", id.Topic[15], id.Partition))
+	}
+}
+
+func (f *fakeFetches) add(orders []fetchOrder) {
+	for _, o := range orders {
+		f.orders = append(f.orders, fmt.Sprintf("add %d/%d from %v at %s epoch %d", o.replica.id.Topic[15], o.replica.id.Partition, o.leader, o.address, o.epoch))
+	}
+}
+
+func (f *fakeFetches) taken() []string {
+	o := f.orders
+	f.orders = nil
+	return o
+}
+
+// hosting is a replica manager of broker 1 with real logs.
+type hosting struct {
+	*replicas
+	fetched   *fakeFetches
+	submitted []alterpartition.Item
+	failures  []string
+	dir       string
+}
+
+func newHosting(t *testing.T, dir string) *hosting {
+	t.Helper()
+	e := env.OS("")
+	h := &hosting{fetched: &fakeFetches{}, dir: dir}
+	logger := slog.New(slog.DiscardHandler)
+	h.replicas = &replicas{
+		self: 1, base: log.DefaultLogConfig(), kept: newKeptOffset(e, dir, logger), applied: newImageCell(),
+		metrics: newMetrics(), log: logger, deletions: newDeletions(), fetches: h.fetched,
+		fail:   func(what string, err error) { h.failures = append(h.failures, what+": "+err.Error()) },
+		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),
+	}
+	h.taken.Store(image.Empty())
+	cfg := log.DefaultConfig(dir)
+	cfg.OnRemoved = h.removed
+	logs, err := log.NewManager(e, logger, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.logs = logs
+	h.deps = &replicaDeps{
+		self: 1, lagTimeMax: 30 * time.Second, epoch: func() image.BrokerEpoch { return 5 },
+		brokers: h.applied.image, now: e.Now,
+		submit:  func(i alterpartition.Item) error { h.submitted = append(h.submitted, i); return nil },
+		changed: func(image.PartitionID) {}, appended: func(image.PartitionID) {},
+		metrics: h.metrics, slog: logger,
+	}
+	if _, err := logs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *hosting) start(t *testing.T, im *image.Image) {
+	t.Helper()
+	if err := h.begin(t.Context(), im); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dirs lists the partitions' directories, renamed ones without their number.
+func dirs(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		name := e.Name()
+		if base, rest, ok := strings.Cut(name, "."); ok {
+			name = base + rest[strings.LastIndex(rest, "-"):]
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (h *hosting) partition(t *testing.T, n byte, partition int32) *hostedReplica {
+	t.Helper()
+	r, err := h.get(image.PartitionID{Topic: topicID(n), Partition: partition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func appendOne(t *testing.T, r *hostedReplica, acks int16) kafka.AppendResult {
+	t.Helper()
+	a, err := r.AppendAsLeader(logtest.Batch{Values: logtest.Records(1, 10)}.Bytes(), acks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestReplicasAreMadeWhatTheImageSays(t *testing.T) {
+	h, w := newHosting(t, t.TempDir()), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), brokerRecord(2, 1), brokerRecord(3, 2)))
+	h.apply(w.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2), partitionRecord(1, 1, 2, 2, 1), partitionRecord(1, 2, 2, 2, 3), partitionRecord(1, 3, -1, 1)))
+	if d := cmp.Diff([]string{"a-0", "a-1", "a-3"}, dirs(t, h.dir)); d != "" {
+		t.Errorf("directories (-want +got):\n%s", d)
+	}
+	want := []string{"remove 1/0", "remove 1/1", "remove 1/3", "add 1/1 from 2 at b2:9 epoch 0"}
+	got := h.fetched.taken()
+	slices.Sort(got[1:3])
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("fetches (-want +got):\n%s", d)
+	}
+	if got := h.partition(t, 1, 0).state().String(); !strings.HasPrefix(got, "Leader leader=1 le=0 pe=0") {
+		t.Error(got)
+	}
+	if _, err := h.get(image.PartitionID{Topic: topicID(1), Partition: 2}); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("not hosted: %v", err)
+	}
+	if _, err := h.get(image.PartitionID{Topic: topicID(9)}); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		t.Errorf("not there: %v", err)
+	}
+
+	// A leader steps down and fetches from its successor; a change of the ISR alone leaves fetches as they are.
+	h.apply(w.put(leaderRecord(1, 0, 2, 2)))
+	if d := cmp.Diff([]string{"remove 1/0", "add 1/0 from 2 at b2:9 epoch 1"}, h.fetched.taken()); d != "" {
+		t.Errorf("fetches (-want +got):\n%s", d)
+	}
+	if _, err := h.partition(t, 1, 0).AppendAsLeader(nil, 1); err == nil {
+		t.Error("a follower appended")
+	}
+	h.apply(w.put(&metadatapb.Record{Kind: &metadatapb.Record_PartitionChange{PartitionChange: &metadatapb.PartitionChange{
+		TopicId: topicID(1).Bytes(), Partition: 0, Isr: &metadatapb.BrokerIds{Ids: []int32{2, 1}},
+	}}}))
+	if got := h.fetched.taken(); got != nil {
+		t.Errorf("fetches after a change of the ISR: %q", got)
+	}
+	if h.applied.image() != w.im || h.failures != nil {
+		t.Errorf("applied %d of %d, failures %q", h.applied.image().Offset(), w.im.Offset(), h.failures)
+	}
+}
+
+// A replica that is taken out of a topic that lives on is deleted, also when the change comes as a whole image.
+func TestRemovedReplicaOfASurvivingTopicIsDeleted(t *testing.T) {
+	h, w := newHosting(t, t.TempDir()), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 2, 2, 1), partitionRecord(1, 1, 2, 2, 1)))
+	other := newWorld(t)
+	other.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 2, 2, 3), partitionRecord(1, 1, 2, 2, 1))
+	h.apply(other.put(brokerRecord(7, 9)))
+	if d := cmp.Diff([]string{"a-0-delete", "a-1"}, dirs(t, h.dir)); d != "" {
+		t.Errorf("directories (-want +got):\n%s", d)
+	}
+}
+
+// A topic that is deleted and made again in one image starts empty under its new id, and the offset of the metadata that
+// the deletion rests on is on disk.
+func TestRecreatedTopicStartsEmpty(t *testing.T) {
+	h, w := newHosting(t, t.TempDir()), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 1, 1)))
+	old := h.partition(t, 1, 0)
+	if a := appendOne(t, old, acksAll); a.LastOffset != 0 {
+		t.Fatalf("appended at %d", a.LastOffset)
+	}
+	h.apply(w.put(removeRecord(1), topicRecord("a", 2), partitionRecord(2, 0, 1, 1)))
+	if d := cmp.Diff([]string{"a-0", "a-0-delete"}, dirs(t, h.dir)); d != "" {
+		t.Errorf("directories (-want +got):\n%s", d)
+	}
+	if _, high, end := h.partition(t, 2, 0).log.Offsets(); high != 0 || end != 0 {
+		t.Errorf("new log has watermark %d and end %d", high, end)
+	}
+	if _, err := h.get(image.PartitionID{Topic: topicID(1)}); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		t.Errorf("the old id: %v", err)
+	}
+	if err := old.CanAppend(1); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("a request that held the old replica: %v", err)
+	}
+	if p, err := newKeptOffset(env.OS(""), h.dir, h.log).load(); err != nil || p.offset != w.im.Offset() {
+		t.Errorf("kept %d, the deletion rests on %d (%v)", p.offset, w.im.Offset(), err)
+	}
+	if h.held()[topicID(1)].held == false {
+		t.Error("data of the deleted topic is there and not said to be held")
+	}
+	h.logs.RemoveRenamed(context.Background())
+	deleted, failed := deletionReport(h.applied.image(), 1, func(id image.TopicID) holding { return h.held()[id] })
+	if len(deleted) != 1 || failed != nil {
+		t.Errorf("report: deleted %v, failed %v", deleted, failed)
+	}
+}
+
+// F17: what belongs to this broker stays, by topic id; what the metadata does not know, or what says nothing of itself, is set
+// aside; only what the metadata waits for is deleted.
+func TestStartJudgesTheDiskByTopicID(t *testing.T) {
+	dir := t.TempDir()
+	h, w := newHosting(t, dir), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0),
+		topicRecord("t", 1), partitionRecord(1, 0, 1, 1), topicRecord("u", 2), partitionRecord(2, 0, 1, 1),
+		topicRecord("w", 3), partitionRecord(3, 0, 1, 1), topicRecord("gone", 4), partitionRecord(4, 0, 1, 1),
+		topicRecord("moved", 5), partitionRecord(5, 0, 1, 1)))
+	for n := byte(1); n <= 5; n++ {
+		appendOne(t, h.partition(t, n, 0), 1)
+	}
+	if err := h.logs.Shutdown(5); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "w-0", "partition.metadata")); err != nil {
+		t.Fatal(err)
+	}
+	now := newWorld(t)
+	now.put(brokerRecord(1, 0), topicRecord("t", 1), partitionRecord(1, 0, 1, 1), topicRecord("u", 22), partitionRecord(22, 0, 1, 1),
+		topicRecord("w", 3), partitionRecord(3, 0, 1, 1), topicRecord("gone", 4), partitionRecord(4, 0, 1, 1),
+		topicRecord("moved", 5), partitionRecord(5, 0, 2, 2))
+	h = newHosting(t, dir)
+	h.start(t, now.put(removeRecord(4)))
+	want := []string{"gone-0-delete", "moved-0-stray", "t-0", "u-0", "u-0-stray", "w-0", "w-0-stray"}
+	if d := cmp.Diff(want, dirs(t, dir)); d != "" {
+		t.Errorf("directories (-want +got):\n%s", d)
+	}
+	if end := h.partition(t, 1, 0).log.LogEndOffset(); end != 1 {
+		t.Errorf("the good log ends at %d", end)
+	}
+	if end := h.partition(t, 22, 0).log.LogEndOffset(); end != 0 {
+		t.Errorf("the recreated topic's log ends at %d", end)
+	}
+}
+
+func TestLostReplicasAreThoseTheMetadataReliesOn(t *testing.T) {
+	w := newWorld(t)
+	elr := partitionRecord(1, 2, 2, 1, 2)
+	elr.GetPartition().Isr, elr.GetPartition().Elr = []int32{2}, []int32{1}
+	known := partitionRecord(1, 3, -1, 1, 2)
+	known.GetPartition().Isr, known.GetPartition().LastKnownElr = nil, []int32{1}
+	out := partitionRecord(1, 4, 2, 1, 2)
+	out.GetPartition().Isr = []int32{2}
+	im := w.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2), partitionRecord(1, 1, 1, 1, 2), elr, known, out, partitionRecord(1, 5, 2, 2))
+	lost := lostReplicas(im, 1, func(id image.PartitionID) bool { return id.Partition == 1 })
+	if len(lost) != 1 || !slices.Equal(lost[0].Partitions, []int32{0, 2, 3}) || !slices.Equal(lost[0].TopicId, topicID(1).Bytes()) {
+		t.Errorf("got %v", lost)
+	}
+	if lost := lostReplicas(im, 3, func(image.PartitionID) bool { return false }); len(lost) != 0 {
+		t.Errorf("a broker without replicas lost %v", lost)
+	}
+}

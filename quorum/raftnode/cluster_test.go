@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -151,7 +152,7 @@ type cluster struct {
 // newCluster formats a cluster of voters 1 to n. Nothing runs yet.
 func newCluster(t *testing.T, n int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, network: envtest.NewNetwork(), dir: t.TempDir(), prepare: func(*Node) {}, tweak: func(*Config) {}}
+	c := &cluster{t: t, network: envtest.NewNetwork(), dir: memoryDir(t), prepare: func(*Node) {}, tweak: func(*Config) {}}
 	for i := 1; i <= n; i++ {
 		c.members = append(c.members, c.newMember(int32(i), fmt.Sprintf("first disk of %d", i)))
 	}
@@ -159,6 +160,18 @@ func newCluster(t *testing.T, n int) *cluster {
 		c.format(m, c.servers())
 	}
 	return c
+}
+
+// memoryDir is a directory on a file system in memory where there is one: these tests are about order, not about disks, and
+// each entry costs several syncs.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "raftnode")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func (c *cluster) newMember(node int32, disk string) *member {

@@ -105,7 +105,7 @@ func TestFollowerCatchesUpAfterAStoreError(t *testing.T) {
 						time.AfterFunc(30*time.Millisecond, func() { remove() })
 					}
 					leader.node.Apply(fmt.Append(nil, i))
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 				}
 				if follower.faults.Hits() == 0 {
 					t.Fatal("no write failed")

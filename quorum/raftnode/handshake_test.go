@@ -176,7 +176,7 @@ func TestDialing(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(time.Minute) // the time limit of the handshake has gone
+					<-time.After(time.Minute) // the time limit of the handshake has gone
 					buf := make([]byte, 2)
 					if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != "hi" {
 						t.Errorf("read %q, %v", buf, err)
@@ -225,7 +225,7 @@ func TestTooManyHandshakes(t *testing.T) {
 		if open > handshakesOpenMax {
 			t.Errorf("%d open handshakes", open)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		m := l1.metrics
 		if out, slow := m.Handshakes[tooMany].Load(), m.Handshakes[tooSlow].Load(); out+slow != 3*handshakesOpenMax || out < 2*handshakesOpenMax {
 			t.Errorf("%d pushed out, %d too slow", out, slow)
@@ -285,7 +285,7 @@ func TestOversizedMessageBehindTheHandshake(t *testing.T) {
 				t.Fatal(err)
 			}
 			io.WriteString(conn, say)
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 			conn.Close()
 		}
 		runtime.ReadMemStats(&after)

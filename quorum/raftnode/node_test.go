@@ -121,12 +121,12 @@ func TestSnapshotByBytes(t *testing.T) {
 		running.Go(func() { leader.node.Run(t.Context()) })
 		defer c.close()
 		c.commit(leader, strings.Repeat("x", 9000))
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if got := leader.node.Metrics().SnapshotsTaken.Load(); got != 0 {
 			t.Errorf("%d snapshots below the limit", got)
 		}
 		c.commit(leader, strings.Repeat("x", 1000))
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if got := leader.node.Metrics().SnapshotsTaken.Load(); got != 1 {
 			t.Errorf("%d snapshots above the limit, want 1", got)
 		}
@@ -225,6 +225,8 @@ func TestMembershipAndTransfer(t *testing.T) {
 		}
 		until(t, 5*time.Second, "the fourth leads", func() bool { return fourth.node.Leadership().Leader })
 		c.leader(fourth)
+		c.commit(fourth, "before the removal") // the library tells a removed server once, if it is not behind
+		c.everybodyHas("before the removal", leader)
 		if err := fourth.node.RemoveServer(t.Context(), leader.id, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -445,7 +447,7 @@ func TestCloseGivesUpInTime(t *testing.T) {
 		}
 		m.opened = false
 		close(hang) // in production the process has ended
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		m.node.transport.closeAll()
 		m.node.stores.close()
 	})

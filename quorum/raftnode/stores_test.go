@@ -94,7 +94,7 @@ func TestWatchdogCountsItsOwnTicks(t *testing.T) {
 		go w.run(ticks)
 		defer w.close()
 		op := w.begin(CallStoreLogs)
-		time.Sleep(time.Hour) // the process was stopped: no tick
+		<-time.After(time.Hour) // the process was stopped: no tick
 		for range 5 {
 			ticks <- time.Now()
 		}
@@ -125,10 +125,10 @@ func TestWatchdogTakesALateTickAsOne(t *testing.T) {
 		ticker := time.NewTicker(watchdogTick)
 		defer ticker.Stop()
 		op := w.begin(CallStoreLogs)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		go w.run(ticker.C)
 		defer w.close()
-		time.Sleep(3 * watchdogTick)
+		<-time.After(3 * watchdogTick)
 		w.end(op)
 		if len(fatal) != 0 {
 			t.Errorf("fatal: %v", <-fatal)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -219,3 +220,5 @@ func follow(t testing.TB, l *log.Log, batches ...logtest.Batch) error {
 }
 
 var cmpEmpty = cmpopts.EquateEmpty()
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

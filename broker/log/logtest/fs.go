@@ -92,7 +92,7 @@ func (f *FS) enter(kind string) error {
 }
 
 func split(name string) []string {
-	return strings.FieldsFunc(filepath.ToSlash(filepath.Clean(name)), func(r rune) bool { return r == '/' })
+	return strings.FieldsFunc(filepath.ToSlash(filepath.Clean("/"+name)), func(r rune) bool { return r == '/' })
 }
 
 func (f *FS) lookup(name string) (*node, error) {

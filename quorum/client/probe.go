@@ -83,20 +83,20 @@ func (s *sweep) claimant(floor uint64) (Controller, bool) {
 	return Controller{}, false
 }
 
-// why says in one line what the answers were.
+// why says in one line what the answers were, in the order of the questions.
 func (s *sweep) why() string {
 	var parts []string
-	for _, a := range s.answers {
+	for _, address := range s.asked {
+		i := slices.IndexFunc(s.answers, func(a Answer) bool { return a.Address == address })
 		switch {
-		case a.Err != nil:
-			parts = append(parts, a.Address+" does not answer")
-		case a.Status.GetActiveController() == nil:
-			parts = append(parts, fmt.Sprintf("%s is %s and knows none", a.Address, a.Status.GetState()))
+		case i < 0 || s.answers[i].Err != nil:
+			parts = append(parts, address+" does not answer")
+		case s.answers[i].Status.GetActiveController() == nil:
+			parts = append(parts, fmt.Sprintf("%s is %s and knows none", address, s.answers[i].Status.GetState()))
 		default:
-			parts = append(parts, fmt.Sprintf("%s names %d", a.Address, a.Status.GetActiveController().GetNodeId()))
+			parts = append(parts, fmt.Sprintf("%s names node %d", address, s.answers[i].Status.GetActiveController().GetNodeId()))
 		}
 	}
-	slices.Sort(parts)
 	return strings.Join(parts, "; ")
 }
 

@@ -47,7 +47,7 @@ type Config struct {
 	ImbalanceCheckInterval  time.Duration    // leader.imbalance.check.interval.seconds
 	ControlledShutdown      bool             // controlled.shutdown.enable
 	ControlledShutdownMax   time.Duration    // controlled.shutdown.max.wait.ms
-	SegmentBytes            int64            // segment.bytes
+	SegmentBytes            int32            // segment.bytes
 	RetentionTime           time.Duration    // retention.ms; negative: none
 	RetentionBytes          int64            // retention.bytes; negative: none
 	RetentionCheckInterval  time.Duration    // log.retention.check.interval.ms
@@ -59,14 +59,10 @@ type Config struct {
 	TrailingEntries         uint64           // metadata.log.trailing.entries
 	HistoryRetentionTime    time.Duration    // metadata.history.retention.ms
 	HistoryRetentionBytes   int64            // metadata.history.retention.bytes
-	FetchWaitMax            time.Duration    // replica.fetch.wait.max.ms
-	FetchBytesMax           int32            // replica.fetch.response.max.bytes
-	FetchPartitionBytesMax  int32            // replica.fetch.max.bytes
-	FetchBackoff            time.Duration    // replica.fetch.backoff.ms
 	WatermarkCheckpointTime time.Duration    // replica.high.watermark.checkpoint.interval.ms
 	ProducerIDExpiry        time.Duration    // producer.id.expiration.ms
 	RecoveryThreads         int              // num.recovery.threads.per.data.dir
-	RequestBytesMax         int32            // socket.request.max.bytes
+	RequestBytesMax         int              // socket.request.max.bytes
 	PprofEnabled            bool             // http.pprof.enable
 
 	settings map[string]Setting

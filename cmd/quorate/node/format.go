@@ -37,7 +37,7 @@ type FormatOptions struct {
 	InitialControllers []InitialController
 	// NoInitialControllers: the node is added to a running quorum later.
 	NoInitialControllers bool
-	// Bootstrap writes Raft's stores with the first configuration into an empty directory, synced.
+	// Bootstrap writes Raft's stores with the first configuration into an empty directory, synced. Nil: the real one.
 	Bootstrap func(e *env.Env, dir string, initial []InitialController) error
 }
 
@@ -92,9 +92,12 @@ func Format(e *env.Env, o FormatOptions) (Identity, error) {
 	if err != nil {
 		return id, err
 	}
+	if o.Bootstrap == nil {
+		o.Bootstrap = bootstrapRaft
+	}
 	dir := filepath.Clean(o.Config.DataDir)
 	if err := checkUnformatted(e.FS, dir); err != nil {
-		return id, err
+		return id, &DirectoryError{err}
 	}
 	parent := filepath.Dir(dir)
 	if err := e.FS.MkdirAll(parent, 0o755); err != nil {

@@ -19,6 +19,14 @@ const metaFile = "meta.properties"
 // ErrNotFormatted says that a directory holds no meta.properties.
 var ErrNotFormatted = errors.New("node: not formatted")
 
+// DirectoryError says what is wrong with a data directory: not formatted, someone else's, in use.
+type DirectoryError struct{ err error }
+
+func (e *DirectoryError) Error() string { return e.err.Error() }
+
+// Unwrap gives the reason.
+func (e *DirectoryError) Unwrap() error { return e.err }
+
 // Identity is whom a data directory belongs to, as meta.properties says.
 type Identity struct {
 	ClusterID   string

@@ -32,9 +32,24 @@ const (
 	sourceDefault     = "default"
 )
 
+// ConfigError says what is wrong with a configuration.
+type ConfigError struct{ err error }
+
+func (e *ConfigError) Error() string { return e.err.Error() }
+
+// Unwrap gives the reason.
+func (e *ConfigError) Unwrap() error { return e.err }
+
 // Load reads a configuration: --set before environment before file before default. An unknown key is an error that
-// names the nearest known one; the warnings name Kafka's keys that mean nothing here.
+// names the nearest known one; the warnings name Kafka's keys that mean nothing here. The error is a [*ConfigError].
 func Load(fs env.FS, s Sources) (c *Config, warnings []string, err error) {
+	if c, warnings, err = load(fs, s); err != nil {
+		return nil, nil, &ConfigError{err}
+	}
+	return c, warnings, nil
+}
+
+func load(fs env.FS, s Sources) (c *Config, warnings []string, err error) {
 	c = &Config{settings: make(map[string]Setting, len(keys))}
 	for _, k := range keys {
 		c.settings[k.name] = Setting{Key: k.name, Value: k.def, Source: sourceDefault, Default: k.def, Unit: k.unit}
@@ -132,14 +147,14 @@ func (c *Config) parse() error {
 	return errors.Join(c.validate())
 }
 
-// variableOf is the environment variable of a key.
-func variableOf(key string) string {
+// VariableOf is the environment variable of a key: QUORATE_NODE_ID for node.id.
+func VariableOf(key string) string {
 	return "QUORATE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
 func keyOfVariable(variable string) (string, bool) {
 	for _, k := range keys {
-		if variableOf(k.name) == variable {
+		if VariableOf(k.name) == variable {
 			return k.name, true
 		}
 	}

@@ -39,7 +39,7 @@ var kafkaKeys = strings.Fields(`
 	max.connection. max.connections max.connections. max.incremental.fetch.session.cache.slots max.request.partition.size.limit
 	message.max.bytes metadata.log.dir metadata.log.max. metadata.log.segment. metadata.max.idle.interval.ms metric.reporters metrics.
 	num.io.threads num.network.threads num.replica. num.replica.fetchers offset.metadata.max.bytes offsets. password.encoder.
-	principal.builder.class producer.id. producer.purgatory.purge.interval.requests queued.max. quota. remote. replica.fetch.min.bytes
+	principal.builder.class producer.id. producer.purgatory.purge.interval.requests queued.max. quota. remote. replica.fetch.
 	replica.selector.class replica.socket. replication. request.timeout.ms reserved.broker.max.id sasl. security. server.max.startup.time.ms
 	share. socket. ssl. telemetry. transaction. transactional. unclean.leader.election.interval.ms unstable. zookeeper.
 `)

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/quorum/env"
+)
+
+// timeoutDefault bounds a command, waits included.
+const timeoutDefault = 30 * time.Second
+
+// app is one invocation of the program.
+type app struct {
+	stdout, stderr io.Writer
+	environ        []string
+	env            *env.Env
+
+	// Global flags.
+	controllers []string
+	clusterDir  string
+	output      string
+	timeout     time.Duration
+
+	// acting is set once the command line has been understood.
+	acting bool
+}
+
+// run executes a command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if !a.acting {
+		err = usage(err)
+	}
+	return a.report(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "quorate",
+		Short:         "A metadata quorum with brokers that real Kafka clients use",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+	}
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetVersionTemplate("quorate {{.Version}}\n")
+	f := root.PersistentFlags()
+	f.StringSliceVar(&a.controllers, "controllers", nil, "GRPC addresses of controllers, host:port,... (or QUORATE_CONTROLLERS)")
+	f.StringVar(&a.clusterDir, "cluster", "", "directory of a cluster that quorate dev runs")
+	f.StringVarP(&a.output, "output", "o", "text", "text or json")
+	f.DurationVar(&a.timeout, "timeout", timeoutDefault, "time for the command and its waits")
+	root.AddCommand(
+		a.devCommand(), a.formatCommand(), a.randomUUIDCommand(), a.serverCommand(),
+		a.noun("topic", "Topics", a.topicCreateCommand(), a.topicListCommand(), a.topicDescribeCommand(), a.topicDeleteCommand()),
+		a.noun("broker", "Registrations of brokers", a.brokerListCommand()),
+		a.noun("quorum", "The controllers", a.quorumStatusCommand()),
+		a.noun("metadata", "The metadata log and its image", a.metadataDumpCommand()),
+	)
+	return root
+}
+
+// noun groups verbs. Alone it prints its help; an unknown verb is a usage error.
+func (a *app) noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			hint := ""
+			if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+				hint = fmt.Sprintf("; did you mean %s?", strings.Join(s, " or "))
+			}
+			return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), hint)
+		},
+	}
+	c.SuggestionsMinimumDistance = 2
+	c.AddCommand(verbs...)
+	return c
+}
+
+// act wraps what a command does: from here on the command line is right, and the time runs.
+func (a *app) act(f func(ctx context.Context, c *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if a.output != "text" && a.output != "json" {
+			return fmt.Errorf("--output is %q; it is text or json", a.output)
+		}
+		if a.timeout <= 0 {
+			return fmt.Errorf("--timeout is %v; it is more than 0", a.timeout)
+		}
+		a.acting = true
+		return f(c.Context(), c, args)
+	}
+}
+
+// timed is act for commands that ask a cluster: they end with --timeout.
+func (a *app) timed(f func(ctx context.Context, c *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return a.act(func(ctx context.Context, c *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		return f(ctx, c, args)
+	})
+}
+
+func (a *app) json() bool { return a.output == "json" }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quorate/quorate/quorum/env"
+)
+
+func TestHelpAndUnknownCommands(t *testing.T) { newWorld(t).golden(t, "app.txt", nil) }
+
+func TestCompletionWorksOffline(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out, errs bytes.Buffer
+		a := &app{stdout: &out, stderr: &errs, env: env.OS("")}
+		if code := a.run(context.Background(), []string{"completion", shell}); code != 0 || out.Len() < 1000 || errs.Len() > 0 {
+			t.Errorf("%s: exit %d, %d bytes, %s", shell, code, out.Len(), errs.String())
+		}
+	}
+}
+
+func TestWhereTheClusterIs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cluster.json"), []byte(`{"controllers":["d:1"]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		a       app
+		want    []string
+		problem string
+	}{
+		{"default", app{}, []string{"localhost:9192", "localhost:9193", "localhost:9194"}, ""},
+		{"environment", app{environ: []string{"QUORATE_CONTROLLERS=e:1,e:2"}}, []string{"e:1", "e:2"}, ""},
+		{"flag over environment", app{controllers: []string{"f:1"}, environ: []string{"QUORATE_CONTROLLERS=e:1"}}, []string{"f:1"}, ""},
+		{"cluster over environment", app{clusterDir: dir, environ: []string{"QUORATE_CONTROLLERS=e:1"}}, []string{"d:1"}, ""},
+		{"both flags", app{clusterDir: dir, controllers: []string{"f:1"}}, nil, "give one"},
+		{"no cluster there", app{clusterDir: t.TempDir()}, nil, "holds no cluster.json"},
+	} {
+		c.a.env = env.OS("")
+		got, err := c.a.addresses()
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+		var f *failure
+		if c.problem != "" && (!errors.As(err, &f) || f.exit != exitUsage || !strings.Contains(err.Error(), c.problem)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestJSONForms(t *testing.T) {
+	got := string(appendJSON(nil, object{
+		{"none", nil}, {"text", "a\"\\\n\t\x01é\xff"}, {"yes", true}, {"n", -5}, {"big", uint64(1) << 63}, {"empty", list{}}, {"ids", []int32{}}, {"more", []int32{1, 2}}, {"o", object{}},
+	}))
+	want := `{"none":null,"text":"a\"\\\n\t\u0001é�","yes":true,"n":-5,"big":9223372036854775808,"empty":[],"ids":[],"more":[1,2],"o":{}}`
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}

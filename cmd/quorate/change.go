@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/fsm/record"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// Values of --wait.
+const (
+	waitVisible = "visible"
+	waitData    = "data"
+)
+
+// changeFlags are the flags of commands that change the cluster.
+type changeFlags struct {
+	wait   string
+	noWait bool
+	dryRun bool
+	// data: the command knows --wait=data.
+	data bool
+}
+
+func (f *changeFlags) register(c *cobra.Command, data bool) {
+	f.data = data
+	text := "end when every unfenced broker has acted on the change"
+	if data {
+		text += "; data: when no data of it is left"
+	}
+	c.Flags().StringVar(&f.wait, "wait", waitVisible, text)
+	c.Flags().Lookup("wait").NoOptDefVal = waitVisible
+	c.Flags().BoolVar(&f.noWait, "no-wait", false, "end when the change is committed")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "check, print the records that would be written, change nothing")
+}
+
+func (f *changeFlags) check(c *cobra.Command) error {
+	switch {
+	case f.noWait && c.Flags().Changed("wait"):
+		return errors.New("--wait and --no-wait exclude each other")
+	case f.wait == waitData && !f.data:
+		return errors.New("--wait=data: this command has no data to wait for")
+	case f.wait != waitVisible && f.wait != waitData:
+		return fmt.Errorf("--wait is %q; it is --wait or --wait=data", f.wait)
+	}
+	return nil
+}
+
+func (f *changeFlags) waits() bool { return !f.noWait && !f.dryRun }
+
+func (f *changeFlags) waitsForData() bool { return f.wait == waitData }
+
+// item is one thing of a change and what became of it.
+type item struct {
+	name   string
+	text   string // its canonical line
+	fields object // its JSON
+	failed *failure
+}
+
+// changed is the answer to a change.
+type changed struct {
+	offset  int64
+	items   []item
+	records []*metadatapb.Record // of a dry run
+	verb    string
+}
+
+// finish prints a change item by item, then what went wrong. The exit code is that of the first error; a wait that failed
+// counts after the items, for they tell what was refused.
+func (a *app) finish(ch changed, dryRun bool, waited error) error {
+	var first *failure
+	verb := ch.verb
+	if dryRun {
+		verb = "would have " + verb
+	}
+	for _, it := range ch.items {
+		if it.failed != nil {
+			if len(ch.items) > 1 {
+				it.failed.message = it.name + ": " + it.failed.message
+			}
+			fmt.Fprintf(a.stderr, "error: %v\n", it.failed)
+			if first == nil {
+				first = it.failed
+			}
+		} else if !a.json() {
+			a.printf("%s %s", verb, it.text)
+		}
+	}
+	if !a.json() {
+		for _, r := range ch.records {
+			a.printf("%s", record.String(r))
+		}
+	}
+	if waited != nil {
+		f := explain(waited)
+		fmt.Fprintf(a.stderr, "error: %v\n", f)
+		if first == nil {
+			first = f
+		}
+	}
+	if a.json() {
+		a.print(ch.json(dryRun, first))
+	}
+	if first != nil {
+		return shown{first.exit}
+	}
+	return nil
+}
+
+func (ch changed) json(dryRun bool, first *failure) object {
+	topics := list{}
+	for _, it := range ch.items {
+		fields := it.fields
+		if it.failed != nil {
+			fields = object{{"name", it.name}, {"error", it.failed.json()}}
+		}
+		topics = append(topics, fields)
+	}
+	o := object{{"metadataOffset", ch.offset}, {"topics", topics}}
+	if dryRun {
+		records := list{}
+		for _, r := range ch.records {
+			records = append(records, record.String(r))
+		}
+		o = append(o, field{"records", records})
+	}
+	if first != nil {
+		o = append(o, field{"error", first.json()})
+	}
+	return o
+}

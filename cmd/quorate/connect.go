@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/cmd/quorate/dev"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/client"
+)
+
+// controllersDefault is where quorate dev puts its controllers.
+const controllersDefault = "localhost:9192,localhost:9193,localhost:9194"
+
+// connect makes a client of the cluster that flags and environment name.
+func (a *app) connect() (*client.Client, error) {
+	addresses, err := a.addresses()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(client.Config{Network: a.env.Network, Controllers: addresses})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return c, nil
+}
+
+// addresses are those of --controllers, else of --cluster, else of the environment, else the default.
+func (a *app) addresses() ([]string, error) {
+	switch {
+	case len(a.controllers) > 0 && a.clusterDir != "":
+		return nil, usage(errors.New("--controllers and --cluster both say where the cluster is; give one"))
+	case len(a.controllers) > 0:
+		return a.controllers, nil
+	case a.clusterDir != "":
+		c, err := dev.ReadCluster(a.env.FS, a.clusterDir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, usage(fmt.Errorf("--cluster %s holds no cluster.json; name the --dir of a running quorate dev", a.clusterDir))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.Controllers, nil
+	}
+	for _, v := range a.environ {
+		if value, ok := strings.CutPrefix(v, "QUORATE_CONTROLLERS="); ok && value != "" {
+			return strings.Split(value, ","), nil
+		}
+	}
+	return strings.Split(controllersDefault, ","), nil
+}
+
+// readFlags are the flags of reads.
+type readFlags struct {
+	node      int32
+	minOffset int64
+}
+
+const noNode = -1
+
+func (r *readFlags) register(c *cobra.Command) {
+	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
+	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
+}
+
+func (r *readFlags) options() *controllerpb.ReadOptions {
+	o := &controllerpb.ReadOptions{Local: r.node != noNode}
+	if r.minOffset >= 0 {
+		o.MinOffset = &r.minOffset
+	}
+	return o
+}
+
+// read runs a read against the active controller, or against the node that --node names.
+func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
+	if r.node == noNode {
+		return c.Do(ctx, client.RepeatAlways, func(ctx context.Context, cc grpc.ClientConnInterface) error {
+			return f(ctx, controllerpb.NewReaderApiClient(cc))
+		})
+	}
+	address, err := a.addressOf(ctx, c, r.node)
+	if err != nil {
+		return err
+	}
+	cc, err := c.Conn(address)
+	if err != nil {
+		return err
+	}
+	if err := f(ctx, controllerpb.NewReaderApiClient(cc)); err != nil {
+		if _, ok := client.AsRefusal(err); ok {
+			return err
+		}
+		if f := explain(err); f.exit != exitUnavailable {
+			return err
+		}
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "node %d at %s does not answer: %s", r.node, address, status.Convert(err).Message())
+	}
+	return nil
+}
+
+// addressOf finds a node's GRPC address: among the controllers, then among the registered brokers.
+func (a *app) addressOf(ctx context.Context, c *client.Client, id int32) (string, error) {
+	answers := c.Statuses(ctx)
+	var answering []string
+	for _, s := range answers {
+		if s.Err == nil && s.Status.GetNodeId() == id {
+			return s.Address, nil
+		}
+		if s.Err == nil {
+			answering = append(answering, s.Address)
+		}
+		for _, m := range s.Status.GetMembers() {
+			if m.GetNodeId() == id && m.GetGrpcAddress() != "" {
+				return m.GetGrpcAddress(), nil
+			}
+		}
+	}
+	if len(answering) == 0 {
+		return "", fmt.Errorf("%w: none of %s answers", client.ErrNoController, strings.Join(c.Known(), ", "))
+	}
+	brokers, err := a.anyBrokers(ctx, c, answering)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range brokers {
+		if b.GetRegistration().GetBrokerId() == id {
+			if address := grpcAddress(b.GetRegistration()); address != "" {
+				return address, nil
+			}
+		}
+	}
+	return "", refused(controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED,
+		"node %d is neither a controller nor a registered broker; quorate broker list and quorate quorum status name all nodes", id)
+}
+
+// anyBrokers lists the brokers as any controller knows them, with or without an active one.
+func (a *app) anyBrokers(ctx context.Context, c *client.Client, addresses []string) ([]*controllerpb.BrokerDescription, error) {
+	var last error
+	for _, address := range addresses {
+		cc, err := c.Conn(address)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := controllerpb.NewReaderApiClient(cc).ListBrokers(ctx, &controllerpb.ListBrokersRequest{Options: &controllerpb.ReadOptions{Local: true}})
+		if err == nil {
+			return resp.GetBrokers(), nil
+		}
+		last = err
+	}
+	return nil, last
+}
+
+// grpcAddress is where a registered broker serves GRPC; empty if it does not say.
+func grpcAddress(r *metadatapb.RegisterBroker) string {
+	for _, l := range r.GetListeners() {
+		if l.GetName() == "GRPC" {
+			return net.JoinHostPort(l.GetHost(), strconv.Itoa(int(l.GetPort())))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/cmd/quorate/node"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitRefused     = 1
+	exitUsage       = 2
+	exitUnavailable = 3
+)
+
+// Kafka's names of codes that no answer of the cluster bears.
+const (
+	codeUsage   = "INVALID_REQUEST"
+	codeUnknown = "UNKNOWN_SERVER_ERROR"
+)
+
+// failure is an error as it is shown.
+type failure struct {
+	code      string
+	message   string
+	retriable bool
+	exit      int
+}
+
+func (f *failure) Error() string { return f.code + ": " + f.message }
+
+func usage(err error) error {
+	return &failure{code: codeUsage, message: err.Error() + "; see quorate help", exit: exitUsage}
+}
+
+// refused is a failure with one of Kafka's codes: the cluster, or this node, said no.
+func refused(code controllerpb.ErrorCode, format string, args ...any) *failure {
+	return &failure{code: code.KafkaName(), message: fmt.Sprintf(format, args...), retriable: code.Retriable(), exit: exitRefused}
+}
+
+// unavailable is a failure after which the caller does not have what was asked for, and may not know what became of it.
+func unavailable(code controllerpb.ErrorCode, format string, args ...any) *failure {
+	f := refused(code, format, args...)
+	f.exit, f.retriable = exitUnavailable, true
+	return f
+}
+
+// itemFailure is the refusal of one item of a request; nil if it was done.
+func itemFailure(e *controllerpb.Error) *failure {
+	if e == nil || e.GetCode() == controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED {
+		return nil
+	}
+	return refused(e.GetCode(), "%s", e.GetMessage())
+}
+
+// explain turns an error into what is shown for it.
+func explain(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	if r, ok := client.AsRefusal(err); ok {
+		if r.OutcomeUnknown || r.Code == controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER {
+			return unavailable(r.Code, "%s%s", r.Message, outcome(r.OutcomeUnknown))
+		}
+		return refused(r.Code, "%s", r.Message)
+	}
+	var directory *node.DirectoryError
+	var config *node.ConfigError
+	switch {
+	case errors.As(err, &directory):
+		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, err)
+	case errors.As(err, &config):
+		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s%s", strings.TrimPrefix(err.Error(), "client: "), outcome(true))
+	case errors.Is(err, client.ErrNoController):
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER,
+			"%s; nothing was changed; check --controllers, or raise --timeout", strings.TrimPrefix(err.Error(), "client: "))
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%v", err)
+	}
+	if s, ok := status.FromError(err); ok {
+		switch s.Code() {
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+			return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", s.Message())
+		case codes.Unimplemented:
+			return refused(controllerpb.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION, "the node does not know this request: %s", s.Message())
+		}
+		return &failure{code: codeUnknown, message: s.Message(), exit: exitRefused}
+	}
+	return &failure{code: codeUnknown, message: err.Error(), exit: exitRefused}
+}
+
+// local is a refusal of this process itself: to repeat it changes nothing.
+func local(code controllerpb.ErrorCode, err error) *failure {
+	return &failure{code: code.KafkaName(), message: err.Error(), exit: exitRefused}
+}
+
+func outcome(unknown bool) string {
+	if unknown {
+		return "; the change may have been made or may still be: look before you try again"
+	}
+	return ""
+}
+
+// shown is an error whose text and document have been printed already.
+type shown struct{ exit int }
+
+func (shown) Error() string { return "reported" }
+
+// report prints an error and returns the exit code.
+func (a *app) report(err error) int {
+	var s shown
+	if errors.As(err, &s) {
+		return s.exit
+	}
+	f := explain(err)
+	fmt.Fprintf(a.stderr, "error: %v\n", f)
+	if a.json() {
+		a.print(object{{"error", f.json()}})
+	}
+	return f.exit
+}
+
+func (f *failure) json() object {
+	return object{{"code", f.code}, {"message", f.message}, {"retriable", f.retriable}}
+}
+
+// warn tells what does not make the command fail.
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "warning: "+format+"\n", args...)
+}

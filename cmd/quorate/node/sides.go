@@ -1,0 +1,109 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/fsm/image"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum"
+	"github.com/quorate/quorate/quorum/controller"
+)
+
+// sides makes what the roles run, in the order in which they stop.
+func (o RunOptions) sides(id Identity) ([]side, error) {
+	if o.Config.Has(Controller) && o.Config.Has(Broker) {
+		return nil, errors.New("process.roles=controller,broker: this version runs the two roles as two nodes; give each its own configuration")
+	}
+	directory := id.DirectoryID
+	if o.Config.Has(Broker) {
+		cfg := o.Config.broker(id, directory)
+		b, err := broker.New(cfg, o.Env, o.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return []side{b}, nil
+	}
+	cfg := o.Config.controller(id)
+	cfg.Env, cfg.Logger, cfg.Fatal = o.Env, o.Logger, o.fatal
+	n, err := quorum.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return []side{n}, nil
+}
+
+// fatal ends the process: what called it could harm the cluster by going on.
+func (o RunOptions) fatal(err error) {
+	o.Logger.Error("fatal", "error", err)
+	fmt.Fprintf(o.Stderr, "error: %v\n", err)
+	o.Exit(1)
+}
+
+func (c *Config) controller(id Identity) quorum.Config {
+	grpc, _ := c.Listener(GRPCListener)
+	raft, _ := c.Listener(RaftListener)
+	raftAdvertised, _ := c.Advertised(RaftListener)
+	return quorum.Config{
+		ClusterID: id.ClusterID, NodeID: id.NodeID, DirectoryID: id.DirectoryID, IncarnationID: RandomUUID(), DataDir: c.DataDir,
+		GRPCAddress: Address(grpc), RaftAddress: Address(raft), RaftAdvertised: Address(raftAdvertised),
+		Listeners: listenersProto(c.AdvertisedListeners), Bootstrap: c.bootstrap(),
+		ElectionTimeout: c.ElectionTimeout, HeartbeatInterval: c.HeartbeatInterval, SessionTimeout: c.SessionTimeout,
+		SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes, TrailingEntries: c.TrailingEntries,
+		Limits: controller.Limits{
+			RecordsMax: c.BatchRecordsMax, BytesMax: c.BatchBytesMax, SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval,
+		},
+		Defaults: controller.Defaults{
+			Partitions: c.Partitions, ReplicationFactor: c.ReplicationFactor, MinInsyncReplicas: c.MinInsyncReplicas,
+			UncleanLeaderElection: c.UncleanLeaderElection, EligibleLeaderReplicas: c.EligibleLeaderReplicas,
+		},
+	}
+}
+
+func listenersProto(ls []image.Listener) []*metadatapb.Listener {
+	out := make([]*metadatapb.Listener, 0, len(ls))
+	for _, l := range ls {
+		out = append(out, &metadatapb.Listener{Name: l.Name, Host: l.Host, Port: uint32(l.Port)})
+	}
+	return out
+}
+
+// bootstrap are the controllers to ask; a controller that is told of none asks itself.
+func (c *Config) bootstrap() []string {
+	if len(c.BootstrapServers) > 0 {
+		return c.BootstrapServers
+	}
+	own, _ := c.Advertised(GRPCListener)
+	return []string{Address(own)}
+}
+
+func (c *Config) broker(id Identity, directory image.UUID) broker.Config {
+	kafka, _ := c.Listener(KafkaListener)
+	grpc, _ := c.Listener(GRPCListener)
+	cfg := broker.DefaultConfig()
+	cfg.ClusterID, cfg.ID, cfg.DirectoryID, cfg.LogDir, cfg.Rack = id.ClusterID, id.NodeID, directory, c.DataDir, c.Rack
+	cfg.KafkaAddress, cfg.GRPCAddress = Address(kafka), Address(grpc)
+	cfg.Listeners, cfg.Controllers = c.AdvertisedListeners, c.BootstrapServers
+	cfg.HeartbeatInterval, cfg.SessionTimeout, cfg.LagTimeMax = c.HeartbeatInterval, c.SessionTimeout, c.LagTimeMax
+	cfg.ControlledShutdown, cfg.ControlledShutdownMaxWait = c.ControlledShutdown, c.ControlledShutdownMax
+	cfg.Log.SegmentBytesMax, cfg.Log.RetentionAgeMax, cfg.Log.RetentionBytesMax = c.SegmentBytes, c.RetentionTime, c.RetentionBytes
+	cfg.Log.MessageBytesMax = min(cfg.Log.MessageBytesMax, c.SegmentBytes)
+	cfg.Log.FileDeleteDelay, cfg.Log.ProducerAgeMax = c.SegmentDeleteDelay, c.ProducerIDExpiry
+	cfg.Logs.LoadsMax, cfg.Logs.HighWatermarkInterval, cfg.Logs.RetentionInterval = c.RecoveryThreads, c.WatermarkCheckpointTime, c.RetentionCheckInterval
+	cfg.Kafka.RequestBytesMax = c.RequestBytesMax
+	cfg.Settings = c
+	return cfg
+}
+
+// Default is the built-in value of a key; ok is false if there is no such key, or it has none.
+func (c *Config) Default(key string) (value string, ok bool) {
+	s, ok := c.settings[key]
+	return s.Default, ok && s.Default != ""
+}
+
+// Static is the value that file, environment or command line give a key; ok is false if none does.
+func (c *Config) Static(key string) (value string, ok bool) {
+	s, ok := c.settings[key]
+	return s.Value, ok && s.Source != sourceDefault
+}

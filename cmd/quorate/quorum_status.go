@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
+)
+
+func (a *app) quorumStatusCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Ask every controller for itself",
+		Long:  "Ask every controller for itself, with or without an active one. Exit code 3 only if none answers.",
+		Args:  cobra.NoArgs,
+	}
+	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.quorumStatus(ctx) })
+	return c
+}
+
+// quorumView is what the controllers' answers say together.
+type quorumView struct {
+	clusterID string
+	active    int32 // -1: none
+	epoch     uint64
+	offset    int64
+	chain     uint64
+	nodes     []quorumNode
+}
+
+type quorumNode struct {
+	id          int32
+	voter       bool
+	state       string
+	index       int64
+	offset      int64
+	chain       uint64
+	contactMs   int64
+	directoryID []byte
+}
+
+func (a *app) quorumStatus(ctx context.Context) error {
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	answers := c.Statuses(ctx)
+	view, ok := viewOf(answers)
+	if !ok {
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER, "none of %s answers; check --controllers", strings.Join(c.Known(), ", "))
+	}
+	for _, alarm := range view.alarms() {
+		a.warn("%s", alarm)
+	}
+	if a.json() {
+		a.print(view.json())
+		return nil
+	}
+	a.printf("cluster %s activeController=%d controllerEpoch=%d metadataOffset=%d chain=%s", view.clusterID, view.active, view.epoch, view.offset, chain(view.chain))
+	for _, n := range view.nodes {
+		a.printf("%s", n.line())
+	}
+	return nil
+}
+
+// viewOf puts the answers together: who is active is told by the answer that names the highest controller epoch, the members
+// by that answer too.
+func viewOf(answers []client.Answer) (v quorumView, ok bool) {
+	var heard []*controllerpb.NodeStatusResponse
+	for _, s := range answers {
+		if s.Err == nil && !slices.ContainsFunc(heard, func(h *controllerpb.NodeStatusResponse) bool { return h.GetNodeId() == s.Status.GetNodeId() }) {
+			heard = append(heard, s.Status)
+		}
+	}
+	if len(heard) == 0 {
+		return v, false
+	}
+	best := slices.MaxFunc(heard, func(x, y *controllerpb.NodeStatusResponse) int {
+		return cmp.Or(cmp.Compare(x.GetActiveController().GetControllerEpoch(), y.GetActiveController().GetControllerEpoch()),
+			cmp.Compare(x.GetAppliedIndex(), y.GetAppliedIndex()))
+	})
+	v = quorumView{clusterID: best.GetClusterId(), active: -1, offset: best.GetMetadataOffset(), chain: best.GetChain()}
+	if named := best.GetActiveController(); named != nil {
+		v.active, v.epoch = named.GetNodeId(), named.GetControllerEpoch()
+	}
+	for _, m := range best.GetMembers() {
+		v.nodes = append(v.nodes, quorumNode{id: m.GetNodeId(), voter: m.GetVoter(), state: "unreachable", index: -1, offset: -1, contactMs: -1, directoryID: m.GetDirectoryId()})
+	}
+	for _, h := range heard {
+		v.hear(h)
+	}
+	slices.SortFunc(v.nodes, func(x, y quorumNode) int { return cmp.Compare(x.id, y.id) })
+	return v, true
+}
+
+// hear takes a node's own word.
+func (v *quorumView) hear(h *controllerpb.NodeStatusResponse) {
+	i := slices.IndexFunc(v.nodes, func(n quorumNode) bool { return n.id == h.GetNodeId() })
+	if i < 0 {
+		v.nodes = append(v.nodes, quorumNode{id: h.GetNodeId()})
+		i = len(v.nodes) - 1
+	}
+	n := &v.nodes[i]
+	n.state, n.index, n.offset, n.chain = h.GetState(), int64(h.GetAppliedIndex()), h.GetMetadataOffset(), h.GetChain()
+	n.contactMs, n.directoryID = h.GetLastContactMs(), h.GetDirectoryId()
+	if n.id == v.active {
+		v.offset, v.chain = n.offset, n.chain
+	}
+}
+
+// alarms names nodes that stand at one offset with different chains: their logs differ.
+func (v *quorumView) alarms() []string {
+	var out []string
+	for i, x := range v.nodes {
+		for _, y := range v.nodes[:i] {
+			if x.offset >= 0 && x.offset == y.offset && x.chain != y.chain {
+				out = append(out, fmt.Sprintf("nodes %d and %d have different chains at metadata offset %d: their logs differ; stop one and compare metadata dumps", y.id, x.id, x.offset))
+			}
+		}
+	}
+	return out
+}
+
+func (n quorumNode) line() string {
+	role := "observer"
+	if n.voter {
+		role = "voter"
+	}
+	return fmt.Sprintf("node %d %s state=%s appliedIndex=%d metadataOffset=%d chain=%s lastContactMs=%d directoryId=%s",
+		n.id, role, n.state, n.index, n.offset, chain(n.chain), n.contactMs, uuid(n.directoryID))
+}
+
+func (v *quorumView) json() object {
+	nodes := list{}
+	for _, n := range v.nodes {
+		nodes = append(nodes, object{
+			{"id", n.id}, {"voter", n.voter}, {"state", n.state}, {"appliedIndex", n.index}, {"metadataOffset", n.offset}, {"chain", chain(n.chain)},
+			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)},
+		})
+	}
+	return object{
+		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes},
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+)
+
+func TestQuorumStatus(t *testing.T) {
+	w := newWorld(t)
+	w.golden(t, "quorum_status.txt", func(t *testing.T, what string) {
+		w.say()
+		s := &controllerpb.NodeStatusResponse{
+			ClusterId: "kEvmTNkLQ0uWqJ3bE5p2xA", NodeId: 1002, DirectoryId: id16(2), State: "candidate", AppliedIndex: 31,
+			MetadataOffset: 20, Chain: 0xbad, LastContactMs: 900,
+		}
+		switch what {
+		case "chains differ":
+			s.State = "follower"
+			w.standby.Set(s)
+		case "no active controller":
+			w.standby.Set(s)
+			s.Chain = 0xabc
+			other := proto.Clone(s).(*controllerpb.NodeStatusResponse)
+			other.NodeId, other.DirectoryId = 1001, id16(1)
+			w.active.Set(other)
+		default:
+			t.Fatal(what)
+		}
+	})
+}

@@ -71,7 +71,9 @@ func BrokerHeartbeat(v View, req *controllerpb.BrokerHeartbeatRequest) (Decision
 	current, next := stateOf(b), nextState(v, b, req)
 	if next != current {
 		d.Records = transition(v, b, current, next, req)
-		d.because("broker "+b.ID.String(), "%v after %v%s", next, current, wishes(req))
+		if len(d.Records) > 0 {
+			d.because("broker "+b.ID.String(), "%v after %v%s", next, current, wishes(req))
+		}
 		if current != stateFenced && (next == stateFenced || next == stateShutdownNow) {
 			liveness = liveness.Settled(b.ID, v.NextOffset+image.MetadataOffset(len(d.Records)-1))
 		}

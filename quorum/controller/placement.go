@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,7 +14,9 @@ import (
 //
 // Each partition starts one rack further than the one before. Its first replica is unfenced. The others walk the racks
 // from the same rack on, passing over the leader's rack once, and take from each the next unfenced broker, else the next
-// fenced one. No broker stands twice in a partition.
+// fenced one. No broker stands twice in a partition. Within a rack the first replica moves by one broker from one of its
+// turns to the next, so that racks of one size give every broker its turn before one has a second; Kafka moves by one
+// with every partition, which lets some brokers of a rack lead nothing.
 type placer struct {
 	racks    []*placerRack
 	rack     int // where the next partition starts
@@ -28,7 +31,7 @@ type placerRack struct {
 	unfenced, fenced placerList
 }
 
-// placerList hands each of its brokers out once an epoch, and starts one further in each.
+// placerList hands each of its brokers out once an epoch.
 type placerList struct {
 	brokers []image.BrokerID
 	epoch   int // -1 before the first use
@@ -101,8 +104,10 @@ func (p *placer) place(count int32, factor int) ([][]image.BrokerID, error) {
 	switch {
 	case factor <= 0:
 		return nil, fmt.Errorf("replication factor is %d, must be at least 1", factor)
+	case p.brokers == 0:
+		return nil, errors.New("no broker is registered that is not shutting down")
 	case p.unfenced == 0:
-		return nil, fmt.Errorf("all %d brokers are fenced or shutting down", p.brokers)
+		return nil, fmt.Errorf("all %d brokers are fenced", p.brokers)
 	case factor > p.brokers:
 		return nil, fmt.Errorf("replication factor is %d, only %d brokers are registered and not shutting down", factor, p.brokers)
 	}
@@ -119,7 +124,7 @@ func (p *placer) placePartition(factor int) []image.BrokerID {
 	leaderRack := -1
 	for i := range p.racks {
 		at := (p.rack + i) % len(p.racks)
-		if id := p.racks[at].unfenced.next(p.epoch); id != image.NoBroker {
+		if id := p.racks[at].unfenced.next(p.epoch, len(p.racks)); id != image.NoBroker {
 			replicas, leaderRack = append(replicas, id), at
 			break
 		}
@@ -131,9 +136,9 @@ func (p *placer) placePartition(factor int) []image.BrokerID {
 			continue
 		}
 		r := p.racks[at]
-		id := r.unfenced.next(p.epoch)
+		id := r.unfenced.next(p.epoch, len(p.racks))
 		if id == image.NoBroker {
-			id = r.fenced.next(p.epoch)
+			id = r.fenced.next(p.epoch, len(p.racks))
 		}
 		if id != image.NoBroker {
 			replicas = append(replicas, id)
@@ -153,27 +158,22 @@ func (p *placer) shuffle() {
 	for _, r := range p.racks {
 		for _, l := range []*placerList{&r.unfenced, &r.fenced} {
 			p.rand.Shuffle(len(l.brokers), func(i, j int) { l.brokers[i], l.brokers[j] = l.brokers[j], l.brokers[i] })
-			l.epoch, l.index, l.offset = 0, 0, p.draw(len(l.brokers))
+			l.epoch, l.index, l.offset = -1, 0, p.draw(len(l.brokers))
 		}
 	}
 	p.epoch = 0
 }
 
-// next hands out the next broker of the epoch, [image.NoBroker] if all had their turn.
-func (l *placerList) next(epoch int) image.BrokerID {
-	if len(l.brokers) == 0 {
-		return image.NoBroker
-	}
+// next hands out the next broker of the epoch, [image.NoBroker] if all had their turn. It starts one further in each
+// epoch of a round of the racks, and one further in each round.
+func (l *placerList) next(epoch, racks int) image.BrokerID {
 	if l.epoch != epoch {
-		if l.epoch >= 0 {
-			l.offset = (l.offset + 1) % len(l.brokers)
-		}
 		l.epoch, l.index = epoch, 0
 	}
 	if l.index >= len(l.brokers) {
 		return image.NoBroker
 	}
-	id := l.brokers[(l.index+l.offset)%len(l.brokers)]
+	id := l.brokers[(l.index+l.offset+epoch/racks+epoch%racks)%len(l.brokers)]
 	l.index++
 	return id
 }

@@ -57,13 +57,13 @@ func RegisterBroker(v View, req *controllerpb.RegisterBrokerRequest) (Decision[*
 	offset := v.NextOffset + image.MetadataOffset(len(d.Records))
 	record := newRegistration(req)
 	record.BrokerEpoch, record.RegistrationOffset = int64(offset), int64(offset)
-	record.Fenced, record.StateSinceMs = true, v.nowMs()
+	record.Fenced, record.StateSinceMs, record.StopKind = true, v.nowMs(), r.stop
 	record.LostReplicas = int32(min(len(r.lost), 1<<31-1))
 	d.Records = append(d.Records, &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}})
 	liveness := v.Liveness.Registered(r.id, v.Now, offset)
 	d.Liveness = &liveness
 	d.Response = &controllerpb.RegisterBrokerResponse{BrokerEpoch: int64(offset), RegistrationOffset: int64(offset)}
-	d.because(subject, "new incarnation %v: stopped %s, %d replicas lost", r.incarnation, r.stopped(), len(r.lost))
+	d.because(subject, "incarnation %v begins: %s, %d replicas named as lost", r.incarnation, r.before(), len(r.lost))
 	return d, nil
 }
 

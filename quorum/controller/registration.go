@@ -190,18 +190,21 @@ func (r *registration) fate(id image.PartitionID) fate {
 	}
 }
 
-func (r *registration) stopped() string {
+// before says how the life before ended.
+func (r *registration) before() string {
 	switch {
+	case !r.known:
+		return "the id is new"
 	case r.allLost():
-		return "with another directory"
+		return "its directory is another one, every log of the life before is gone"
 	case r.stop == metadatapb.StopKind_STOP_KIND_CLEAN:
-		return "cleanly"
+		return "the life before stopped cleanly"
 	case r.stop == metadatapb.StopKind_STOP_KIND_PROCESS_CRASH:
-		return "by a crash of the process"
+		return "the process before crashed"
 	case r.stop == metadatapb.StopKind_STOP_KIND_MACHINE_CRASH:
-		return "by a crash of the machine"
+		return "the machine crashed"
 	default:
-		return "in an unknown way"
+		return "how the life before stopped is not known"
 	}
 }
 

@@ -22,15 +22,15 @@ func checkTopicName(name string) *controllerpb.Error {
 	case len(name) > topicNameMax:
 		return controllerpb.NewError(codeInvalidTopic, "the topic name has %d characters, at most %d are allowed", len(name), topicNameMax)
 	}
-	for i := 0; i < len(name); i++ {
-		if !isTopicChar(name[i]) {
-			return controllerpb.NewError(codeInvalidTopic, "the topic name %q has %q at position %d; letters, digits, '.', '_' and '-' are allowed", name, name[i], i)
+	for i, c := range name {
+		if !isTopicChar(c) {
+			return controllerpb.NewError(codeInvalidTopic, "the topic name %q has %q at byte %d; letters, digits, '.', '_' and '-' are allowed", name, c, i)
 		}
 	}
 	return nil
 }
 
-func isTopicChar(c byte) bool {
+func isTopicChar(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 

@@ -18,10 +18,18 @@ import (
 
 const dataDir = "/data"
 
-// clock is set by hand.
-type clock struct{ now time.Time }
+// clock is set by hand, or is that of the bubble.
+type clock struct {
+	now    time.Time
+	bubble bool
+}
 
-func (c *clock) Now() time.Time { return c.now }
+func (c *clock) Now() time.Time {
+	if c.bubble {
+		return time.Now()
+	}
+	return c.now
+}
 
 // rig is a log directory over the lives of a broker.
 type rig struct {
@@ -42,7 +50,7 @@ var (
 
 // newRig makes a formatted directory on a disk in memory.
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t, disk: logtest.NewFS(), clock: &clock{time.UnixMilli(1_700_000_000_000)}, config: log.DefaultConfig(dataDir)}
+	r := &rig{t: t, disk: logtest.NewFS(), clock: &clock{now: time.UnixMilli(1_700_000_000_000)}, config: log.DefaultConfig(dataDir)}
 	r.disk.Now = r.clock.Now
 	r.fs = r.disk
 	r.must(r.disk.MkdirAll(dataDir, 0o755))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/quorate/quorate/fsm/image"
@@ -16,10 +15,17 @@ import (
 
 const testCluster = "cluster-1"
 
+// fataler is what the harness needs of a test, be it *testing.T or *rapid.T.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // harness drives decisions as the active controller does: each sees the image that the ones before made. After each
 // record every invariant is checked, so each prefix of a decision is.
 type harness struct {
-	t        testing.TB
+	t        fataler
 	image    *image.Image
 	liveness controller.Liveness
 	limits   controller.Limits
@@ -33,7 +39,7 @@ type harness struct {
 	cut int
 }
 
-func newHarness(t testing.TB) *harness {
+func newHarness(t fataler) *harness {
 	h := &harness{
 		t: t, image: image.Empty(), limits: controller.DefaultLimits(), defaults: controller.DefaultDefaults(),
 		now: time.Unix(1000, 0), rand: rand.New(rand.NewPCG(1, 2)), cut: -1,

@@ -114,7 +114,7 @@ func (s *script) ints(key string) []int32 {
 	return nil
 }
 
-func parseInts(t testing.TB, vals []string) []int32 {
+func parseInts(t fataler, vals []string) []int32 {
 	var out []int32
 	for _, v := range vals {
 		if v == "" {

@@ -110,7 +110,7 @@ func (fx Effects) String() string {
 		add("skipped")
 	}
 	if fx.Refused != controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED {
-		add("refused %s", codeString(fx.Refused))
+		add("refused %s", fx.Refused.KafkaName())
 	}
 	if fx.StartEpoch != nil {
 		add("start epoch %d at %d", fx.StartEpoch.Epoch, fx.StartEpoch.Offset)
@@ -137,11 +137,4 @@ func (fx Effects) String() string {
 		add("submit %v", fx.Submit)
 	}
 	return strings.Join(lines, "\n")
-}
-
-func codeString(c controllerpb.ErrorCode) string {
-	if c == controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED {
-		return "NONE"
-	}
-	return strings.TrimPrefix(c.String(), "ERROR_CODE_")
 }

@@ -199,12 +199,7 @@ func (st *stage) step(e partition.Event) string {
 	return b.String() + next.String() + "\n"
 }
 
-func code(c controllerpb.ErrorCode) string {
-	if c == controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED {
-		return "NONE"
-	}
-	return strings.TrimPrefix(c.String(), "ERROR_CODE_")
-}
+func code(c controllerpb.ErrorCode) string { return c.KafkaName() }
 
 func num(t *testing.T, d *datadriven.TestData, key string, otherwise int64) int64 {
 	if !d.HasArg(key) {

@@ -8,12 +8,12 @@
 //
 // # Usage
 //
-// The leader registers a Server with its gRPC server, tells it of appends and other changes, and closes it before the
+// The leader registers a Server with its gRPC server, tells it of every change, and closes it before the
 // gRPC server stops:
 //
 //	server, err := replica.NewServer(serverConfig, source, clock, logger)
 //	brokerpb.RegisterReplicaApiServer(grpcServer, server)
-//	server.Appended(id); server.Changed(id)
+//	server.Notify(id)
 //	server.Close()
 //
 // The follower runs a Manager and tells it what metadata says:

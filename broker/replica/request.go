@@ -18,11 +18,13 @@ func (s *Server) apply(session *session, r *brokerpb.ReplicaFetchRequest) *broke
 	case image.BrokerID(r.GetReplicaId()) != session.replica:
 		return refusal(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST,
 			"the stream is that of broker %v, the request that of broker %d", session.replica, r.GetReplicaId())
+	case image.BrokerEpoch(r.GetReplicaBrokerEpoch()) != session.epoch:
+		return refusal(controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH,
+			"the stream was opened with broker epoch %d, the request has %d: open another stream", session.epoch, r.GetReplicaBrokerEpoch())
 	case len(session.partitions)+len(r.GetPartitions()) > s.cfg.PartitionsMax:
 		return refusal(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST,
 			"a session holds at most %d partitions, it would hold %d", s.cfg.PartitionsMax, len(session.partitions)+len(r.GetPartitions()))
 	}
-	session.epoch = image.BrokerEpoch(r.GetReplicaBrokerEpoch())
 	now := s.clock.Now()
 	if len(r.GetForgotten()) > 0 {
 		s.forget(session, r.GetForgotten())

@@ -12,6 +12,7 @@ import (
 
 // session is the leader's memory of one stream. Its fields belong to the stream's handler, except the queue.
 type session struct {
+	// replica and epoch are those of the first request.
 	replica    image.BrokerID
 	epoch      image.BrokerEpoch
 	partitions map[image.PartitionID]*followed

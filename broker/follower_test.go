@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,13 +180,13 @@ func TestFollowerReplaysEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ml := newMetadataLog().topics(t, 3)
 		fc := &fakeControllers{scripts: map[string]func(*fakeStream, *controllerpb.FollowRequest){"c1": serve(ml)}}
-		up := false
-		fo, stop := followFixture(t, fc, func(fo *follower) { fo.caughtUp = func() { up = true } })
+		var up atomic.Bool
+		fo, stop := followFixture(t, fc, func(fo *follower) { fo.caughtUp = func() { up.Store(true) } })
 		time.Sleep(10 * time.Second)
 		if im := fo.image(); im.Offset() != 5 || uint64(im.Chain()) != uint64(ml.chain) || im.TopicCount() != 3 {
 			t.Errorf("image at %d, chain %v, %d topics", im.Offset(), im.Chain(), im.TopicCount())
 		}
-		if !up {
+		if !up.Load() {
 			t.Error("did not tell that the first position was reached")
 		}
 		if err := stop(); err != nil {

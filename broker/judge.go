@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
@@ -105,8 +104,3 @@ func deletionReport(im *image.Image, b image.BrokerID, holds func(image.TopicID)
 
 // reportTopicsMax bounds one report; the rest follows a second later.
 const reportTopicsMax = 1000
-
-// comparePartitions orders by topic id, then by number.
-func comparePartitions(a, b image.PartitionID) int {
-	return cmp.Or(slices.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
-}

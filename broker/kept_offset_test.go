@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,11 +38,11 @@ func TestKeptOffsetSurvivesARestart(t *testing.T) {
 func TestKeptOffsetIsWrittenOnceASecond(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		writes := 0
+		var writes atomic.Int32
 		e := env.OS("")
 		e.Hook = func(point string) {
 			if point == "broker.kept-offset.before-write" {
-				writes++
+				writes.Add(1)
 			}
 		}
 		ko := newKeptOffset(e, dir, slog.New(slog.DiscardHandler))
@@ -51,8 +52,8 @@ func TestKeptOffsetIsWrittenOnceASecond(t *testing.T) {
 			ko.note(imageAt(o))
 			time.Sleep(50 * time.Millisecond)
 		}
-		if writes < 5 || writes > 6 {
-			t.Errorf("%d writes in 5 s", writes)
+		if n := writes.Load(); n < 5 || n > 6 {
+			t.Errorf("%d writes in 5 s", n)
 		}
 		s.stop()
 		if ko.written != 99 {

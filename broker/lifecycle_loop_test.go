@@ -47,7 +47,16 @@ func (c *scriptedController) RegisterBroker(ctx context.Context, _ *controllerpb
 
 func (c *scriptedController) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
 	c.note("heartbeat epoch=%d offset=%d wantFence=%v wantShutDown=%v", r.BrokerEpoch, r.MetadataOffset, r.WantFence, r.WantShutDown)
-	return c.heartbeat(ctx, r)
+	c.mu.Lock()
+	answer := c.heartbeat
+	c.mu.Unlock()
+	return answer(ctx, r)
+}
+
+func (c *scriptedController) setHeartbeat(f func(context.Context, *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heartbeat = f
 }
 
 // loopFixture is a lifecycle loop against a scripted controller that fences, unfences and lets go at once.
@@ -140,10 +149,10 @@ func TestControlledShutdownEndsWithoutController(t *testing.T) {
 		synctest.Wait()
 		ll.ready.fire()
 		synctest.Wait()
-		c.heartbeat = func(ctx context.Context, _ *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
+		c.setHeartbeat(func(ctx context.Context, _ *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}
+		})
 		c.taken()
 		asked := time.Now()
 		ll.stopAsked.fire()
@@ -167,9 +176,9 @@ func TestStaleBrokerEpochKeepsTheState(t *testing.T) {
 		ll.ready.fire()
 		synctest.Wait()
 		c.taken()
-		c.heartbeat = func(context.Context, *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
+		c.setHeartbeat(func(context.Context, *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
 			return nil, errors.New("STALE_BROKER_EPOCH")
-		}
+		})
 		time.Sleep(time.Minute)
 		if v := ll.current(); v.state != StateRunning || v.epoch != 41 {
 			t.Errorf("after a minute of stale epochs: %+v", v)

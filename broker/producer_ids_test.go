@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,10 @@ import (
 
 func TestProducerIDsAreFetchedBeforeABlockIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked int64
+		var asked atomic.Int64
 		pi := newProducerIDs(func(context.Context) (idBlock, error) {
-			asked++
-			return idBlock{(asked - 1) * 1000, asked * 1000}, nil
+			n := asked.Add(1)
+			return idBlock{(n - 1) * 1000, n * 1000}, nil
 		}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		go pi.run(ctx)
@@ -30,8 +31,8 @@ func TestProducerIDsAreFetchedBeforeABlockIsUsedUp(t *testing.T) {
 					blocks = b + 2
 				}
 			}
-			if asked != blocks {
-				t.Fatalf("after id %d: %d blocks asked for, want %d", want, asked, blocks)
+			if asked.Load() != blocks {
+				t.Fatalf("after id %d: %d blocks asked for, want %d", want, asked.Load(), blocks)
 			}
 		}
 		cancel()
@@ -40,9 +41,9 @@ func TestProducerIDsAreFetchedBeforeABlockIsUsedUp(t *testing.T) {
 
 func TestProducerIDsFailWhenNoBlockComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int64
 		pi := newProducerIDs(func(context.Context) (idBlock, error) {
-			asked++
+			asked.Add(1)
 			return idBlock{}, errors.New("no controller")
 		}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -54,8 +55,8 @@ func TestProducerIDsFailWhenNoBlockComes(t *testing.T) {
 		if waited := time.Since(began); waited != producerIDsWaitMax {
 			t.Errorf("waited %v", waited)
 		}
-		if most := int(producerIDsWaitMax/producerIDsRetry) + 1; asked < most-1 || asked > most {
-			t.Errorf("asked %d times in %v", asked, producerIDsWaitMax)
+		if most, n := int64(producerIDsWaitMax/producerIDsRetry)+1, asked.Load(); n < most-1 || n > most {
+			t.Errorf("asked %d times in %v", n, producerIDsWaitMax)
 		}
 		cancel()
 	})

@@ -14,7 +14,6 @@ import (
 	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/broker/partition"
 	"github.com/quorate/quorate/fsm/image"
-	"github.com/quorate/quorate/quorum/env"
 )
 
 // replicas hosts partitions: it makes of them what the metadata says. One goroutine, in run, takes images on;
@@ -22,7 +21,6 @@ import (
 type replicas struct {
 	self    image.BrokerID
 	base    log.LogConfig
-	env     *env.Env
 	logs    *log.Manager
 	fetches fetches
 	kept    *keptOffset

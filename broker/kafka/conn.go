@@ -56,10 +56,10 @@ func (c *conn) run() {
 		writers.Go((&writer{c: c}).run)
 		reason = c.read()
 	}
-	close(c.slots)
 	if reason != "" {
 		c.close(reason)
 	}
+	close(c.slots)
 	writers.Wait() // without a reason it answers what is pending, then closes
 	c.close(reasonDone)
 }

@@ -41,7 +41,8 @@ func (s *Server) buildMetadata(r *request, req *kmsg.MetadataRequest) *kmsg.Meta
 		resp.AuthorizedOperations = clusterOperations
 	}
 
-	b := &metadataBuilder{s: s, im: im, version: r.version, operations: req.IncludeTopicAuthorizedOperations, live: map[image.BrokerID]bool{}}
+	b := &metadataBuilder{s: s, im: im, version: r.version, operations: req.IncludeTopicAuthorizedOperations,
+		live: map[image.BrokerID]bool{}, slab: make([]int32, 0, 64)}
 	for _, n := range nodes {
 		b.live[n.id] = true
 	}
@@ -84,6 +85,7 @@ type metadataBuilder struct {
 	version    int16
 	operations bool
 	live       map[image.BrokerID]bool // listed in the answer
+	slab       []int32                 // what the partitions' lists are cut from
 }
 
 func (b *metadataBuilder) failed(name *string, id image.TopicID, ke *kerr.Error) kmsg.MetadataResponseTopic {
@@ -133,12 +135,7 @@ func (b *metadataBuilder) topic(t image.Topic) kmsg.MetadataResponseTopic {
 func (b *metadataBuilder) partition(index int32, p image.Partition) kmsg.MetadataResponseTopicPartition {
 	out := kmsg.NewMetadataResponseTopicPartition()
 	out.Partition, out.Leader, out.LeaderEpoch = index, int32(p.Leader), int32(p.LeaderEpoch)
-	out.Replicas, out.ISR, out.OfflineReplicas = ints(p.Replicas), ints(p.ISR), []int32{}
-	for _, id := range p.Replicas {
-		if !b.live[id] {
-			out.OfflineReplicas = append(out.OfflineReplicas, int32(id))
-		}
-	}
+	out.Replicas, out.ISR, out.OfflineReplicas = b.ints(p.Replicas, false), b.ints(p.ISR, false), b.ints(p.Replicas, true)
 	if !b.live[p.Leader] {
 		out.Leader = int32(image.NoBroker)
 		out.ErrorCode = kerr.LeaderNotAvailable.Code
@@ -157,12 +154,15 @@ func (b *metadataBuilder) partition(index int32, p image.Partition) kmsg.Metadat
 	return out
 }
 
-func ints(ids []image.BrokerID) []int32 {
-	out := make([]int32, len(ids))
-	for i, id := range ids {
-		out[i] = int32(id)
+// ints copies broker ids, all or those that are not listed, into the slab.
+func (b *metadataBuilder) ints(ids []image.BrokerID, offlineOnly bool) []int32 {
+	start := len(b.slab)
+	for _, id := range ids {
+		if !offlineOnly || !b.live[id] {
+			b.slab = append(b.slab, int32(id))
+		}
 	}
-	return out
+	return b.slab[start:len(b.slab):len(b.slab)]
 }
 
 // topicNameMax is the length of the longest topic name.

@@ -148,9 +148,7 @@ func TestProduceVerdicts(t *testing.T) {
 	ok := batch(-1, -1, -1, "v")
 	bad := batch(-1, -1, -1, "v")
 	bad[len(bad)-1]++
-	control := batch(-1, -1, -1, "v")
 	two := append(batch(-1, -1, -1, "a"), batch(-1, -1, -1, "b")...)
-	_ = control
 	for _, c := range []struct {
 		name    string
 		acks    int16

@@ -131,15 +131,11 @@ func TestPurgatoryAgainstAModel(t *testing.T) {
 		p := newPurgatory(env.OS("").Clock)
 		now := time.Unix(0, 0)
 		value := map[image.PartitionID]int{}
-		type model struct {
-			w     *waiter
-			ended int
-		}
-		var all []*model
+		var all []*modelWaiter
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 4).Draw(rt, "step") {
 			case 0, 1:
-				m := &model{}
+				m := &modelWaiter{}
 				keys := rapid.SliceOfNDistinct(rapid.IntRange(0, 3), 1, 3, func(i int) int { return i }).Draw(rt, "keys")
 				wanted := rapid.IntRange(1, 5).Draw(rt, "value")
 				m.w = &waiter{deadline: now.Add(time.Duration(rapid.IntRange(1, 10).Draw(rt, "wait"))), ctx: context.Background(),
@@ -169,33 +165,43 @@ func TestPurgatoryAgainstAModel(t *testing.T) {
 			}
 			p.work()
 			p.expireDue(now)
-			listed := 0
-			for _, m := range all {
-				if m.ended > 1 {
-					rt.Fatalf("a waiter ended %d times", m.ended)
-				}
-				if m.w.state != waiterDone {
-					listed += len(m.w.keys)
-					if !m.w.deadline.After(now) {
-						rt.Fatal("a waiter is past its deadline")
-					}
-				}
-			}
-			inLists, watched := 0, 0
-			for id, list := range p.lists {
-				inLists += len(list)
-				for i, l := range list {
-					if l.w.keys[l.k] != id || l.w.pos[l.k] != i {
-						rt.Fatal("a waiter does not know its place")
-					}
-				}
-			}
-			for _, n := range p.watched {
-				watched += n
-			}
-			if inLists != listed || watched != listed {
-				rt.Fatalf("%d entries in lists, %d watched, want %d", inLists, watched, listed)
-			}
+			checkLists(rt, p, now, all)
 		}
 	})
+}
+
+// modelWaiter is a waiter and how often it has ended.
+type modelWaiter struct {
+	w     *waiter
+	ended int
+}
+
+func checkLists(rt *rapid.T, p *purgatory, now time.Time, all []*modelWaiter) {
+	listed := 0
+	for _, m := range all {
+		if m.ended > 1 {
+			rt.Fatalf("a waiter ended %d times", m.ended)
+		}
+		if m.w.state != waiterDone {
+			listed += len(m.w.keys)
+			if !m.w.deadline.After(now) {
+				rt.Fatal("a waiter is past its deadline")
+			}
+		}
+	}
+	inLists, watched := 0, 0
+	for id, list := range p.lists {
+		inLists += len(list)
+		for i, l := range list {
+			if l.w.keys[l.k] != id || l.w.pos[l.k] != i {
+				rt.Fatal("a waiter does not know its place")
+			}
+		}
+	}
+	for _, n := range p.watched {
+		watched += n
+	}
+	if inLists != listed || watched != listed {
+		rt.Fatalf("%d entries in lists, %d watched, want %d", inLists, watched, listed)
+	}
 }

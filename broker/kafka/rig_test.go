@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rig is a server over a fake broker.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	b       *kafkatest.Backend
 	s       *kafka.Server
 	addr    string
@@ -34,12 +34,12 @@ type rig struct {
 }
 
 // start serves on loopback until the test ends.
-func start(t *testing.T, change ...func(*kafka.Config)) *rig {
+func start(t testing.TB, change ...func(*kafka.Config)) *rig {
 	t.Helper()
 	return startOn(t, env.OS("").Network, "127.0.0.1:0", change...)
 }
 
-func startOn(t *testing.T, network env.Network, address string, change ...func(*kafka.Config)) *rig {
+func startOn(t testing.TB, network env.Network, address string, change ...func(*kafka.Config)) *rig {
 	t.Helper()
 	cfg := kafka.DefaultConfig()
 	for _, f := range change {
@@ -97,7 +97,7 @@ func (r *rig) closes(reason string) float64 {
 
 // wire is a client that speaks frames.
 type wire struct {
-	t    *testing.T
+	t    testing.TB
 	nc   net.Conn
 	next int32
 	sent map[int32]kmsg.Request
@@ -162,7 +162,7 @@ func (w *wire) answer() (int32, kmsg.Response) {
 	return id, decodeAnswer(w.t, req, body)
 }
 
-func decodeAnswer(t *testing.T, req kmsg.Request, body []byte) kmsg.Response {
+func decodeAnswer(t testing.TB, req kmsg.Request, body []byte) kmsg.Response {
 	t.Helper()
 	resp := req.ResponseKind()
 	if resp.IsFlexible() && req.Key() != 18 {
@@ -206,3 +206,6 @@ func at[T kmsg.Request](req T, version int16) T {
 	req.SetVersion(version)
 	return req
 }
+
+// allTopics asks for the metadata of everything.
+func allTopics() kmsg.Request { return at(kmsg.NewPtrMetadataRequest(), 9) }

@@ -72,7 +72,7 @@ func TestTableRoundTrips(t *testing.T) {
 	for i := range table.entries {
 		e := &table.entries[i]
 		for version := e.min; version <= e.max; version++ {
-			for range 50 {
+			for range 20 {
 				req := randomRequest(rng, e, version)
 				raw := kmsg.NewRequestFormatter(kmsg.FormatterClientID("me")).AppendRequest(nil, req, 7)[4:]
 				h, err := parseFixed(raw)

@@ -30,8 +30,11 @@ type Delta struct {
 	before, after Partition
 	room1, room2  [8 * maxSlots]BrokerID
 	recent        []recentIndex
-	lastTopic     *topicEntry // found by the record before
 	decoder       *record.Decoder
+	// Found by the record before, and likely to be wanted again.
+	lastTopic      *topicEntry
+	lastPage       *partitionPage
+	lastPageNumber uint32
 }
 
 // TopicRef names a topic.

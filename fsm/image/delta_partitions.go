@@ -15,6 +15,9 @@ func (d *Delta) addPartition(r *metadatapb.Partition) error {
 	if err != nil {
 		return fmt.Errorf("Partition: %w", err)
 	}
+	if r.Partition == e.count && d.addPacked(e, r) {
+		return nil
+	}
 	p := &d.after
 	room := d.room2[:0]
 	p.Replicas, room = cut(r.Replicas, room)
@@ -43,13 +46,38 @@ func (d *Delta) addPartition(r *metadatapb.Partition) error {
 	}
 	e, ordinal := d.growTopic(e)
 	d.partitionCount++
-	rec := &d.partitions.edit(d.gen, ordinal/pageLen)[ordinal%pageLen]
+	rec := d.editPacked(ordinal)
 	rec.topic, rec.partition = e.ordinal, r.Partition
 	d.store(ordinal, rec, p)
 	d.sum += d.hashAt(ordinal, e.id, rec)
 	d.reindex(ordinal, nil, p)
 	d.notePartition(PartitionID{e.id, r.Partition})
 	return nil
+}
+
+// addPacked is addPartition for a record that fits a page as it is; it tells whether it did.
+func (d *Delta) addPacked(e *topicEntry, r *metadatapb.Partition) bool {
+	var rec packed
+	isr, elr, ok := rec.packRecord(r)
+	if !ok {
+		return false
+	}
+	e, ordinal := d.growTopic(e)
+	rec.topic = e.ordinal
+	*d.editPacked(ordinal) = rec
+	d.partitionCount++
+	d.sum += hashPacked(e.id, &rec)
+	d.indexNew(ordinal, r, isr, elr)
+	d.notePartition(PartitionID{e.id, r.Partition})
+	return true
+}
+
+// editPacked returns a record for writing. The page of the last one is kept at hand.
+func (d *Delta) editPacked(ordinal uint32) *packed {
+	if page := ordinal / pageLen; d.lastPage == nil || d.lastPageNumber != page {
+		d.lastPage, d.lastPageNumber = d.partitions.edit(d.gen, page), page
+	}
+	return &d.lastPage[ordinal%pageLen]
 }
 
 // changePartition merges the fields that are present into a partition. The partition epoch rises by one always,
@@ -69,7 +97,7 @@ func (d *Delta) changePartition(r *metadatapb.PartitionChange) error {
 	if err := d.merge(p, r); err != nil {
 		return fmt.Errorf("PartitionChange %s-%d: %w", e.name, r.Partition, err)
 	}
-	rec := &d.partitions.edit(d.gen, ordinal/pageLen)[ordinal%pageLen]
+	rec := d.editPacked(ordinal)
 	d.sum -= d.hashAt(ordinal, e.id, rec)
 	d.store(ordinal, rec, p)
 	d.sum += d.hashAt(ordinal, e.id, rec)

@@ -20,7 +20,7 @@ func (d *Delta) addTopic(r *metadatapb.Topic) error {
 	case d.topicByID.has(id) || d.pending.has(id):
 		return fmt.Errorf("Topic %q: the id %v is taken", r.Name, id)
 	}
-	name := strings.Clone(r.Name)
+	name := r.Name
 	e := &topicEntry{gen: d.gen, id: id, name: name, ordinal: d.topicOrdinals.alloc(d.gen)}
 	d.topics.edit(d.gen, e.ordinal/topicPageLen)[e.ordinal%topicPageLen] = e
 	d.topicByName.set(d.gen, name, e.ordinal)
@@ -86,7 +86,7 @@ func (d *Delta) removeTopicEntry(e *topicEntry) {
 // clearPartition takes the partition, whose state is in d.before, out of its page and the indexes.
 func (d *Delta) clearPartition(ordinal uint32, topic TopicID) {
 	d.reindex(ordinal, &d.before, nil)
-	r := &d.partitions.edit(d.gen, ordinal/pageLen)[ordinal%pageLen]
+	r := d.editPacked(ordinal)
 	d.sum -= d.hashAt(ordinal, topic, r)
 	if r.spilled() {
 		d.spill.delete(d.gen, ordinal)
@@ -96,6 +96,7 @@ func (d *Delta) clearPartition(ordinal uint32, topic TopicID) {
 
 // dropPages drops the pages of an extent on which no partition is left.
 func (d *Delta) dropPages(x extent) {
+	d.lastPage = nil
 	for page := x.start / pageLen; page <= (x.start+uint32(x.n)-1)/pageLen; page++ {
 		p := d.partitions.get(page)
 		if p != nil && !slices.ContainsFunc(p[:], func(r packed) bool { return r.present() }) {

@@ -1,6 +1,10 @@
 package image
 
-import "slices"
+import (
+	"slices"
+
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
 
 // reindex brings the indexes from the old state of a partition to the new one; either may be nil.
 func (d *Delta) reindex(ordinal uint32, old, new *Partition) {
@@ -50,6 +54,7 @@ func (d *Delta) reindexReplicas(ordinal uint32, old, new *Partition) {
 		if !slices.Contains(new.Replicas, id) {
 			ix := d.editIndex(id)
 			ix.on.put(d.gen, ordinal, false)
+			d.recent[uint32(id)%uint32(len(d.recent))].on = nil // the page may be gone
 			ix.outside.put(d.gen, ordinal, false)
 			d.trimIndex(id)
 		}
@@ -77,6 +82,34 @@ func (d *Delta) reindexELR(ordinal uint32, old, new *Partition) {
 	}
 }
 
+// indexNew is reindex for a new partition whose record fits a page; isr and elr are masks of its replicas.
+func (d *Delta) indexNew(ordinal uint32, r *metadatapb.Partition, isr, elr uint8) {
+	for i, b := range r.Replicas {
+		id := BrokerID(b)
+		ix := d.editIndex(id)
+		c := &d.recent[uint32(id)%uint32(len(d.recent))]
+		if page := ordinal / bitsPerPage; c.on == nil || c.page != page {
+			c.on, c.page = ix.on.t.edit(d.gen, page), page
+		}
+		c.on[ordinal/64%bitWords] |= 1 << (ordinal % 64)
+		ix.on.n++
+		if isr&(1<<i) == 0 {
+			ix.outside.put(d.gen, ordinal, true)
+		}
+		if elr&(1<<i) != 0 {
+			ix.elr.put(d.gen, ordinal, true)
+		}
+	}
+	switch {
+	case r.Leader == nil:
+		d.indexes.leaderless.put(d.gen, ordinal, true)
+		return
+	case *r.Leader != r.Replicas[0]:
+		d.indexes.notPreferred.put(d.gen, ordinal, true)
+	}
+	d.editIndex(BrokerID(*r.Leader)).leaders++
+}
+
 // editIndex returns the index of a broker for writing. The few last ones are kept at hand.
 func (d *Delta) editIndex(id BrokerID) *brokerIndex {
 	if d.recent == nil {
@@ -100,7 +133,7 @@ func (d *Delta) editIndex(id BrokerID) *brokerIndex {
 		d.indexes.brokers.set(d.gen, id, n)
 		ix = n
 	}
-	d.recent[slot] = recentIndex{id, ix}
+	d.recent[slot] = recentIndex{id: id, index: ix}
 	return ix
 }
 
@@ -115,4 +148,7 @@ func (d *Delta) trimIndex(id BrokerID) {
 type recentIndex struct {
 	id    BrokerID
 	index *brokerIndex
+	// on is a page of index.on that may be written.
+	on   *bitPage
+	page uint32
 }

@@ -1,6 +1,11 @@
 package image
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
 
 // A page of the arena holds 32 partitions of 32 bytes.
 const pageLen = 32
@@ -85,6 +90,60 @@ func packList(replicas, list []BrokerID) (uint64, bool) {
 		v |= uint64(s) << (3 + 2*i)
 	}
 	return v, true
+}
+
+// packRecord packs a record whose state fits and is in order, and returns the slots that are in the ISR and in one of
+// the ELRs as masks. It is the short way for nearly every record of a snapshot; what it does not take, and every error,
+// goes the long way.
+func (r *packed) packRecord(p *metadatapb.Partition) (isr, elr uint8, ok bool) {
+	n := len(p.Replicas)
+	if n == 0 || n > maxSlots || len(p.AddingReplicas)+len(p.RemovingReplicas)+len(p.OriginalReplicas) > 0 ||
+		p.LeaderEpoch < 0 || p.PartitionEpoch < 0 {
+		return 0, 0, false
+	}
+	for i, id := range p.Replicas {
+		if uint32(id) > math.MaxUint16 || slices.Contains(p.Replicas[:i], id) {
+			return 0, 0, false
+		}
+		r.replicas[i] = uint16(id)
+	}
+	leader := noSlot
+	if p.Leader != nil {
+		if leader = slices.Index(p.Replicas, *p.Leader); leader < 0 {
+			return 0, 0, false
+		}
+	}
+	r.bits = bitPresent | uint64(n)<<shiftReplicas | uint64(leader)<<shiftLeader
+	switch p.LeaderRecoveryState {
+	case metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERING:
+		r.bits |= bitRecovering
+	case metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_UNSPECIFIED,
+		metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERED:
+	default:
+		return 0, 0, false
+	}
+	isr, ok1 := r.packIDs(p.Replicas, p.Isr, shiftISR)
+	elr, ok2 := r.packIDs(p.Replicas, p.Elr, shiftELR)
+	last, ok3 := r.packIDs(p.Replicas, p.LastKnownElr, shiftLastELR)
+	r.partition, r.leaderEpoch, r.partitionEpoch = p.Partition, p.LeaderEpoch, p.PartitionEpoch
+	return isr, elr | last, ok1 && ok2 && ok3
+}
+
+func (r *packed) packIDs(replicas, list []int32, shift int) (mask uint8, ok bool) {
+	if len(list) > maxSlots {
+		return 0, false
+	}
+	v := uint64(len(list))
+	for i, id := range list {
+		s := slices.Index(replicas, id)
+		if s < 0 || mask&(1<<s) != 0 {
+			return 0, false
+		}
+		mask |= 1 << s
+		v |= uint64(s) << (3 + 2*i)
+	}
+	r.bits |= v << shift
+	return mask, true
 }
 
 func slot(replicas []BrokerID, id BrokerID) int {

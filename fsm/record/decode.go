@@ -211,10 +211,26 @@ func check(r *metadatapb.Record) error {
 		}
 		return fmt.Errorf("%w: a record of kind %d", ErrUnknown, num)
 	}
+	if u := r.ProtoReflect().GetUnknown(); len(u) == 0 && isFlat(r) {
+		return nil
+	}
 	if num, in := unknownField(r.ProtoReflect()); num != 0 {
 		return fmt.Errorf("%w: field %d of %s in a record %s", ErrUnknown, num, in, Kind(r))
 	}
 	return nil
+}
+
+// isFlat tells of the frequent kinds without messages inside that they have no unknown field.
+func isFlat(r *metadatapb.Record) bool {
+	switch k := r.Kind.(type) {
+	case *metadatapb.Record_Topic:
+		return len(k.Topic.ProtoReflect().GetUnknown()) == 0
+	case *metadatapb.Record_Partition:
+		return len(k.Partition.ProtoReflect().GetUnknown()) == 0
+	case *metadatapb.Record_Config:
+		return len(k.Config.ProtoReflect().GetUnknown()) == 0
+	}
+	return false
 }
 
 // unknownField returns the number of an unknown field anywhere in the message, and the name of the message that has it.

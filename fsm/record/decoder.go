@@ -3,14 +3,16 @@ package record
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// Field numbers of the two kinds that make up nearly all of a log.
+// Field numbers of the three kinds that make up nearly all of a log and of a snapshot.
 const (
+	fieldRecordTopic           = 5
 	fieldRecordPartition       = 6
 	fieldRecordPartitionChange = 7
 
@@ -18,15 +20,17 @@ const (
 	fieldPartition = 2
 )
 
-// Decoder decodes records one after the other. Partition and PartitionChange are taken apart by hand into memory that
+// Decoder decodes records one after the other. Topic, Partition and PartitionChange are taken apart by hand into memory that
 // is used again; everything else goes through the generated code. Both ways accept and refuse the same bytes.
 type Decoder struct {
 	rec       metadatapb.Record
 	partition metadatapb.Partition
 	change    metadatapb.PartitionChange
-	// Wrappers of the two, and room for the messages and pointers inside them.
+	topic     metadatapb.Topic
+	// Wrappers of the three, and room for the messages and pointers inside them.
 	asPartition metadatapb.Record_Partition
 	asChange    metadatapb.Record_PartitionChange
+	asTopic     metadatapb.Record_Topic
 	leaderID    int32
 	leader      metadatapb.LeaderChange
 	recovery    metadatapb.LeaderRecoveryState
@@ -35,27 +39,61 @@ type Decoder struct {
 
 // Decode decodes one record. The result is valid until the next call, and may refer to raw.
 func (d *Decoder) Decode(raw []byte) (*metadatapb.Record, error) {
-	num, f, n := consumeField(raw)
-	if n != len(raw) || n <= 0 || f.typ != protowire.BytesType {
+	if len(raw) == 0 {
 		return Decode(raw)
 	}
-	switch num {
-	case fieldRecordPartition:
-		if !d.decodePartition(f.bytes) {
+	tag, _, body, rest := shortField(raw)
+	if rest == nil || len(rest) > 0 {
+		return Decode(raw)
+	}
+	switch tag {
+	case fieldRecordPartition<<3 | 2:
+		if !d.decodePartition(body) {
 			return Decode(raw) // for the error, or the unusual form
 		}
 		d.asPartition.Partition = &d.partition
 		d.rec.Kind = &d.asPartition
 		return &d.rec, nil
-	case fieldRecordPartitionChange:
-		if !d.decodeChange(f.bytes) {
+	case fieldRecordPartitionChange<<3 | 2:
+		if !d.decodeChange(body) {
 			return Decode(raw)
 		}
 		d.asChange.PartitionChange = &d.change
 		d.rec.Kind = &d.asChange
 		return &d.rec, nil
+	case fieldRecordTopic<<3 | 2:
+		if !d.decodeTopic(body) {
+			return Decode(raw)
+		}
+		d.asTopic.Topic = &d.topic
+		d.rec.Kind = &d.asTopic
+		return &d.rec, nil
 	}
 	return Decode(raw)
+}
+
+// decodeTopic tells whether b was the usual form.
+func (d *Decoder) decodeTopic(b []byte) bool {
+	d.topic.Name, d.topic.TopicId = "", nil
+	for len(b) > 0 {
+		tag, _, bytes, rest := shortField(b)
+		if rest == nil {
+			return false
+		}
+		b = rest
+		switch tag {
+		case 1<<3 | 2:
+			if !utf8.Valid(bytes) {
+				return false
+			}
+			d.topic.Name = string(bytes)
+		case 2<<3 | 2:
+			d.topic.TopicId = bytes
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // DecodeAt is Decode with an error that names the record's metadata offset.
@@ -236,7 +274,9 @@ func shortField(b []byte) (tag, value uint64, bytes, rest []byte) {
 
 // appendPacked appends the numbers of a packed list.
 func appendPacked(to []int32, b []byte) ([]int32, bool) {
-	to = slices.Grow(to, len(b))
+	if cap(to)-len(to) < len(b) {
+		to = slices.Grow(to, len(b))
+	}
 	for len(b) > 0 {
 		if b[0] < 0x80 {
 			to = append(to, int32(b[0]))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"math/rand"
 	"strings"
@@ -238,16 +237,4 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("not the same when read again: %v", err)
 		}
 	})
-}
-
-// BenchmarkLoad reports the time of a load over the time of checking the same bytes.
-func BenchmarkLoad(b *testing.B) {
-	data := write(b, fixture(b, 100_000))
-	b.SetBytes(int64(len(data)))
-	for range b.N {
-		if _, _, err := Read(bytes.NewReader(data)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	_ = crc32.Checksum(data, castagnoli)
 }

@@ -9,12 +9,14 @@
 // # Usage
 //
 // The leader registers a Server with its gRPC server, tells it of every change, and closes it before the
-// gRPC server stops:
+// gRPC server stops, then waits for it:
 //
 //	server, err := replica.NewServer(serverConfig, source, clock, logger)
 //	brokerpb.RegisterReplicaApiServer(grpcServer, server)
 //	server.Notify(id)
 //	server.Close()
+//	grpcServer.GracefulStop()
+//	server.Wait()
 //
 // The follower runs a Manager and tells it what metadata says:
 //
@@ -38,6 +40,6 @@
 // # Goroutines
 //
 // Manager.Run blocks and owns one goroutine a leader broker, and one more for each open stream's receiving side. The
-// Server works on the goroutines of its gRPC server, and adds one a stream; Close ends them and waits. All exported methods may be called
+// Server works on the goroutines of its gRPC server, and adds one a stream; Close ends them, Wait waits. All exported methods may be called
 // from any goroutine.
 package replica

@@ -196,6 +196,7 @@ func (r *rig) serve(host, address string, id image.BrokerID, change func(*replic
 func (l *leader) close() {
 	l.server.Close()
 	l.grpc.GracefulStop()
+	l.server.Wait()
 	<-l.served
 }
 

@@ -59,8 +59,9 @@ func (s *Server) Notify(id image.PartitionID) {
 	}
 }
 
-// Close ends all streams and waits for them. It must be called before the gRPC server is stopped gracefully, which
-// would wait for them too. Streams that begin later are refused.
+// Close tells all streams to end; streams that begin later are refused. It does not wait: a stream whose follower does not
+// read ends only with its connection. It must be called before the gRPC server is stopped gracefully, which waits
+// for streams, and would wait for parked ones for ever.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -71,8 +72,10 @@ func (s *Server) Close() {
 		clear(s.sessions)
 	}
 	s.mu.Unlock()
-	s.wg.Wait()
 }
+
+// Wait returns when the goroutines of all streams have ended. It is called after Close, when the gRPC server has stopped.
+func (s *Server) Wait() { s.wg.Wait() }
 
 // Sessions is the number of open streams.
 func (s *Server) Sessions() int {

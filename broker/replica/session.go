@@ -105,8 +105,9 @@ func (s *session) pop() *followed {
 	return p
 }
 
-// sweep counts the request as a fetch of every partition that has not been answered since it was last named: a
-// follower that stands at the end of an idle log says so by asking at all.
+// sweep counts the request as a fetch of every partition at rest: a follower that stands at the end of an idle log says
+// so by asking at all. One that was answered, or is to be looked at anyway, is not at rest: the fetch that it had
+// stands, and would only be overwritten.
 func (s *session) sweep(now time.Time) {
 	s.swept = now
 	kept := s.order[:0]
@@ -115,13 +116,19 @@ func (s *session) sweep(now time.Time) {
 			continue
 		}
 		kept = append(kept, p)
-		if !p.awaiting {
+		if !p.awaiting && !s.isQueued(p) {
 			p.told, p.counts = now, true
 			s.push(p)
 		}
 	}
 	clear(s.order[len(kept):])
 	s.order = kept
+}
+
+func (s *session) isQueued(p *followed) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.queued
 }
 
 // readRequest is the fetch of one partition of the session.

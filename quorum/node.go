@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,8 @@ type Node struct {
 	server  *grpc.Server
 	health  *health.Server
 	client  *client.Client
+	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
+	open atomic.Bool
 }
 
 // New checks the configuration. It does no work.
@@ -83,6 +86,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close(), n.raft.Close())
 	}
+	n.open.Store(true)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	parts.Go(func() { n.loop.run(running) })
@@ -135,6 +139,7 @@ func (n *Node) shutdown(stop context.CancelFunc, parts *sync.WaitGroup) error {
 	n.server.GracefulStop()
 	graceful.Stop()
 	parts.Wait()
+	n.open.Store(false)
 	return errors.Join(n.client.Close(), n.raft.Close())
 }
 
@@ -165,6 +170,9 @@ func (n *Node) Register(r prometheus.Registerer) error {
 
 // Ready tells whether the node takes part: it knows a leader and has applied what it knows to be committed.
 func (n *Node) Ready() (ok bool, reason string) {
+	if !n.open.Load() {
+		return false, "the node is starting or stopping"
+	}
 	if _, _, known := n.raft.Leader(); !known {
 		return false, "no Raft leader is known"
 	}

@@ -72,10 +72,14 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	im := n.fsm.Image()
 	response := &controllerpb.NodeStatusResponse{
 		ClusterId: n.cfg.ClusterID, NodeId: int32(n.cfg.NodeID), DirectoryId: n.cfg.DirectoryID.Bytes(),
-		Roles: []string{"controller"}, State: strings.ToLower(n.raft.State().String()),
-		ActiveController: n.activeController(), AppliedIndex: n.fsm.AppliedIndex(),
+		Roles: []string{"controller"}, State: "starting", AppliedIndex: n.fsm.AppliedIndex(),
 		MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
 	}
+	if !n.open.Load() {
+		return response
+	}
+	response.State = strings.ToLower(n.raft.State().String())
+	response.ActiveController = n.activeController()
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"iter"
+
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
@@ -26,22 +28,40 @@ type departure struct {
 	leavesISR bool
 	// fate is nil if every log is whole.
 	fate func(image.PartitionID) fate
-	// changed holds partitions that the same decision has changed before; nil if there can be none.
-	changed map[image.PartitionID]image.Partition
+	// before is what the same decision has changed before; nil if there can be nothing.
+	before *changedPartitions
+}
+
+// changedPartitions are what one decision has made of partitions so far, so that later parts of it build on that.
+type changedPartitions struct {
+	state map[image.PartitionID]image.Partition
+	// joined holds, by broker, the partitions whose ISR it entered by being elected.
+	joined map[image.BrokerID][]image.PartitionID
+}
+
+func newChangedPartitions() *changedPartitions {
+	return &changedPartitions{
+		state: make(map[image.PartitionID]image.Partition), joined: make(map[image.BrokerID][]image.PartitionID),
+	}
+}
+
+func (c *changedPartitions) note(id image.PartitionID, old, after image.Partition) {
+	c.state[id] = after
+	if after.Leader != image.NoBroker && !image.Contains(old.ISR, after.Leader) {
+		c.joined[after.Leader] = append(c.joined[after.Leader], id)
+	}
 }
 
 // records returns the partition changes: the partitions that the broker leads first, then its other ISR memberships,
 // then those in whose ELR or last-known ELR it is. Each is complete in itself, so the list may be cut anywhere.
 func (d *departure) records() []*metadatapb.Record {
 	var led, followed []*metadatapb.Record
-	for id, p := range d.electorate.im.PartitionsWithISR(d.broker) {
-		if p = d.current(id, p); image.Contains(p.ISR, d.broker) {
-			r := d.change(id, p)
-			if r != nil && p.Leader == d.broker {
-				led = append(led, r)
-			} else if r != nil {
-				followed = append(followed, r)
-			}
+	for id, p := range d.memberships() {
+		r := d.change(id, p)
+		if r != nil && p.Leader == d.broker {
+			led = append(led, r)
+		} else if r != nil {
+			followed = append(followed, r)
 		}
 	}
 	records := append(led, followed...)
@@ -59,11 +79,29 @@ func (d *departure) records() []*metadatapb.Record {
 	return records
 }
 
-func (d *departure) current(id image.PartitionID, p image.Partition) image.Partition {
-	if changed, ok := d.changed[id]; ok {
-		return changed
+// memberships are the partitions whose ISR holds the broker, as they are at this point of the decision.
+func (d *departure) memberships() iter.Seq2[image.PartitionID, image.Partition] {
+	im := d.electorate.im
+	if d.before == nil {
+		return im.PartitionsWithISR(d.broker)
 	}
-	return p
+	return func(yield func(image.PartitionID, image.Partition) bool) {
+		seen := make(map[image.PartitionID]bool)
+		for id, p := range im.PartitionsWithISR(d.broker) {
+			if changed, ok := d.before.state[id]; ok {
+				p = changed
+			}
+			seen[id] = true
+			if image.Contains(p.ISR, d.broker) && !yield(id, p) {
+				return
+			}
+		}
+		for _, id := range d.before.joined[d.broker] {
+			if p := d.before.state[id]; !seen[id] && image.Contains(p.ISR, d.broker) && !yield(id, p) {
+				return
+			}
+		}
+	}
 }
 
 func (d *departure) change(id image.PartitionID, p image.Partition) *metadatapb.Record {
@@ -86,8 +124,8 @@ func (d *departure) change(id image.PartitionID, p image.Partition) *metadatapb.
 		c.isr = image.Without(p.ISR, d.broker)
 	}
 	record, after := c.build()
-	if d.changed != nil && record != nil {
-		d.changed[id] = after
+	if d.before != nil && record != nil {
+		d.before.note(id, p, after)
 	}
 	return record
 }

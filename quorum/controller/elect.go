@@ -122,25 +122,20 @@ func (e *electorate) mode(id image.TopicID) electionMode {
 //  2. The last known leader, if ISR and ELR are empty and it can lead (KIP-966, KAFKA-19522). It counts as unclean.
 //  3. With electUnclean: the first replica that can lead.
 //
-// Within each step a broker that stays in service goes before one that the decision fences later.
+// A broker that the decision fences later leads only if nobody else can lead cleanly, and never uncleanly.
 func (c *partitionChange) elect() (leader image.BrokerID, unclean bool) {
-	grades := c.electorate.grades
-	for _, grade := range grades {
+	for _, grade := range c.electorate.grades {
 		if x := c.electClean(grade); x != image.NoBroker {
 			return x, false
 		}
 	}
-	for _, grade := range grades {
-		if x := c.lastKnownLeader(); x != image.NoBroker && c.electorate.fitness(x) >= grade {
-			return x, true
-		}
+	if x := c.lastKnownLeader(); x != image.NoBroker && c.electorate.fitness(x) == fit {
+		return x, true
 	}
 	if c.mode == electUnclean {
-		for _, grade := range grades {
-			for _, x := range c.replicas {
-				if c.electorate.fitness(x) >= grade && x != c.lost {
-					return x, true
-				}
+		for _, x := range c.replicas {
+			if c.electorate.fitness(x) == fit && x != c.lost {
+				return x, true
 			}
 		}
 	}

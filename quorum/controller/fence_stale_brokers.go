@@ -26,9 +26,9 @@ func FenceStaleBrokers(v View) (Decision[Done], error) {
 	}
 	e := newElectorate(v)
 	e.doom(stale)
-	var changed map[image.PartitionID]image.Partition
+	var before *changedPartitions
 	if len(stale) > 1 {
-		changed = make(map[image.PartitionID]image.Partition)
+		before = newChangedPartitions()
 	}
 	liveness := v.Liveness
 	for _, id := range stale {
@@ -36,7 +36,7 @@ func FenceStaleBrokers(v View) (Decision[Done], error) {
 		beat, _ := liveness.Beat(id)
 		e.bar(id)
 		departure := departure{
-			electorate: e, broker: id, leavesISR: true, changed: changed,
+			electorate: e, broker: id, leavesISR: true, before: before,
 			reason: metadatapb.ChangeReason_CHANGE_REASON_SESSION,
 		}
 		d.Records = append(d.Records, departure.fencing(b, v.nowMs())...)

@@ -52,6 +52,9 @@ func (c *logCache) GetLog(index uint64, log *raft.Log) error {
 		return nil
 	}
 	c.metrics.CacheMisses.Add(1)
+	// The store decodes into what is there, and writes into bytes of equal length: a caller that reads entry after entry
+	// into one variable would have it write into the cache.
+	*log = raft.Log{}
 	return c.inner.GetLog(index, log)
 }
 

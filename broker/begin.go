@@ -32,6 +32,7 @@ func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w while loading logs", ErrStopped)
 	}
+	rs.at("broker.begin.loaded")
 	rs.logs.FinishLoading()
 	rs.log.Info("logs loaded", "logs", len(reports)-failed, "failed", failed, "took", rs.deps.now().Sub(began))
 	rs.apply(im)
@@ -64,6 +65,7 @@ func (rs *replicas) compare(im *image.Image) (keep []log.Replica, err error) {
 			strays = append(strays, r)
 		}
 	}
+	rs.at("broker.compare.judged")
 	rs.setAside(strays)
 	rs.metrics.logStrays.Set(float64(aside + len(strays)))
 	if len(deleted) == 0 {

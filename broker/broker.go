@@ -126,7 +126,7 @@ func (b *Broker) makeReplicas() error {
 	b.alter = alter
 	rs := &replicas{
 		self: b.cfg.ID, base: b.cfg.Log, kept: b.kept, applied: b.applied, metrics: b.metrics, log: b.log,
-		deletions: newDeletions(), fail: b.fail,
+		deletions: newDeletions(), fail: b.fail, at: b.env.At,
 		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),
 	}
 	rs.taken.Store(image.Empty())
@@ -172,7 +172,7 @@ func (b *Broker) fail(what string, err error) {
 // Register registers the metrics of the broker and of its Kafka listener.
 func (b *Broker) Register(reg prometheus.Registerer) error {
 	var errs []error
-	for _, c := range append(b.metrics.collectors(), newPartitionCollector(b.replicas), b.kafkaMetrics) {
+	for _, c := range append(b.metrics.collectors(), newPartitionCollector(b.replicas, b.fetcher.manager), b.kafkaMetrics) {
 		errs = append(errs, reg.Register(c))
 	}
 	return errors.Join(errs...)

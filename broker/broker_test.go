@@ -1,14 +1,29 @@
 package broker
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/quorate/quorate/broker/log/logtest"
+	"github.com/quorate/quorate/broker/replica"
 	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/env"
 	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
@@ -155,5 +170,213 @@ func TestLaggingFollowerLeavesAndComesBack(t *testing.T) {
 		})
 		b1.end(t)
 		b2.end(t)
+	})
+}
+
+// F16: a broker applies metadata until its end. In its controlled shutdown it steps down where another leads, refuses
+// appends there, and does not fetch what it has left.
+func TestMetadataIsAppliedDuringControlledShutdown(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
+		for _, b := range []*testBroker{b1, b2} {
+			eventually(t, "both are ready", func() bool { ok, _ := b.Ready(); return ok })
+		}
+		id := image.PartitionID{Topic: topicID(1)}
+		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2))
+		eventually(t, "broker 1 leads", func() bool { r, err := b1.replicas.get(id); return err == nil && r.leads() })
+		r, _ := b1.replicas.get(id)
+		q.hold(true)
+		b1.stop()
+		eventually(t, "broker 1 follows", func() bool { return !r.leads() })
+		if got := b1.lifecycle.current().state; got != StatePendingControlledShutdown {
+			t.Errorf("state %v", got)
+		}
+		if err := r.CanAppend(1); !errors.Is(err, kerr.NotLeaderForPartition) {
+			t.Errorf("append to a partition that was handed over: %v", err)
+		}
+		time.Sleep(time.Second)
+		if got := b1.fetcher.manager.Status(id); got != replica.StatusNone {
+			t.Errorf("fetch of a partition that was left: %v", got)
+		}
+		before := b1.applied.image().Offset()
+		q.put(topicRecord("b", 2), partitionRecord(2, 0, 2, 2))
+		eventually(t, "it still applies metadata", func() bool { return b1.applied.image().Offset() > before })
+		if ok, reason := b1.Ready(); ok || !strings.Contains(reason, "shutting down") {
+			t.Errorf("ready: %v, %q", ok, reason)
+		}
+		q.hold(false)
+		b1.end(t)
+		b2.end(t)
+	})
+}
+
+// Without a controller a stop takes no longer than the limit, and leaves a directory that counts as cleanly stopped.
+func TestStopWithoutAController(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		b := startBroker(t, network, 1, dir)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		network.Isolate("controller")
+		began := time.Now()
+		b.end(t)
+		if waited := time.Since(began); waited < 30*time.Second || waited > 32*time.Second {
+			t.Errorf("stopped after %v", waited)
+		}
+		network.HealAll()
+		again := startBroker(t, network, 1, dir)
+		eventually(t, "the restarted broker is ready", func() bool { ok, _ := again.Ready(); return ok })
+		if got := q.registration(1).StopKind; got != metadatapb.StopKind_STOP_KIND_CLEAN {
+			t.Errorf("stop kind %v", got)
+		}
+		again.end(t)
+	})
+}
+
+// Metadata that is older than what the broker has applied before is not acted on: no registration, nothing deleted,
+// nothing led, and the state is named.
+func TestOlderMetadataIsNotActedOn(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		b := startBroker(t, network, 1, dir)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
+		eventually(t, "it leads", func() bool {
+			r, err := b.replicas.get(image.PartitionID{Topic: topicID(1)})
+			return err == nil && r.leads()
+		})
+		b.end(t)
+		kept := b.applied.image().Offset()
+
+		q.reset()
+		registrations := len(q.registrations)
+		b = startBroker(t, network, 1, dir)
+		time.Sleep(10 * time.Second)
+		ok, reason := b.Ready()
+		if want := fmt.Sprintf("this broker has applied %d before", kept); ok || !strings.Contains(reason, want) {
+			t.Errorf("ready: %v, %q; want %q", ok, reason, want)
+		}
+		if n := len(q.registrations) - registrations; n != 0 {
+			t.Errorf("%d registrations on old metadata", n)
+		}
+		if d := cmp.Diff([]string{"a-0"}, dirsOf(t, dir)); d != "" {
+			t.Errorf("directories (-want +got):\n%s", d)
+		}
+		b.end(t)
+		if d := cmp.Diff([]string{"a-0"}, dirsOf(t, dir)); d != "" {
+			t.Errorf("directories after the stop (-want +got):\n%s", d)
+		}
+	})
+}
+
+// A log that is gone is told at the registration, and judged anew with each attempt.
+func TestLostLogIsTold(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		b := startBroker(t, network, 1, dir)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1), partitionRecord(1, 1, 1, 1))
+		eventually(t, "it hosts both", func() bool { return len(b.replicas.all()) == 2 })
+		b.end(t)
+		if err := os.RemoveAll(filepath.Join(dir, "a-1")); err != nil {
+			t.Fatal(err)
+		}
+		q.refuse(controllerpb.ErrorCode_ERROR_CODE_DUPLICATE_BROKER_REGISTRATION)
+		b = startBroker(t, network, 1, dir)
+		time.Sleep(3 * time.Second)
+		if ok, reason := b.Ready(); ok || !strings.Contains(reason, "DUPLICATE_BROKER_REGISTRATION") {
+			t.Errorf("ready: %v, %q", ok, reason)
+		}
+		early := q.registration(1)
+		q.put(topicRecord("b", 2))
+		time.Sleep(2 * time.Second)
+		q.refuse(0)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		late := q.registration(1)
+		if late.JudgedOffset <= early.JudgedOffset {
+			t.Errorf("judged at %d, then at %d", early.JudgedOffset, late.JudgedOffset)
+		}
+		if l := late.LostReplicas; len(l) != 1 || !slices.Equal(l[0].Partitions, []int32{1}) {
+			t.Errorf("lost replicas: %v", l)
+		}
+		b.end(t)
+	})
+}
+
+// WaitMetadata answers when the broker has acted on the offset, and with deleted topics when none of their data is left.
+func TestWaitMetadata(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		block := make(chan struct{})
+		b := startBroker(t, network, 1, dir, func(_ *Config, e *env.Env) {
+			e.Hook = func(point string) {
+				if point == "log.delete.files-removed" {
+					<-block
+				}
+			}
+		})
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		c, err := client.New(client.Config{Network: network.Host("cli"), Controllers: []string{controllerAddress}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conn, err := c.Conn("b1:9193")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader := controllerpb.NewReaderApiClient(conn)
+		wait := func(r *controllerpb.WaitMetadataRequest) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := reader.WaitMetadata(ctx, r)
+			return err
+		}
+		created := q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
+		if err := wait(&controllerpb.WaitMetadataRequest{MetadataOffset: int64(created)}); err != nil {
+			t.Error(err)
+		}
+		if _, err := b.replicas.get(image.PartitionID{Topic: topicID(1)}); err != nil {
+			t.Errorf("answered before the log was there: %v", err)
+		}
+		if err := wait(&controllerpb.WaitMetadataRequest{MetadataOffset: int64(created) + 1}); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("an offset that does not come: %v", err)
+		}
+		removed := q.put(removeRecord(1))
+		data := &controllerpb.WaitMetadataRequest{MetadataOffset: int64(removed), DeletedTopics: [][]byte{topicID(1).Bytes()}}
+		if err := wait(&controllerpb.WaitMetadataRequest{MetadataOffset: int64(removed)}); err != nil {
+			t.Error(err)
+		}
+		if err := wait(data); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("data is still there: %v", err)
+		}
+		close(block)
+		if err := wait(data); err != nil {
+			t.Error(err)
+		}
+		if s, err := reader.NodeStatus(t.Context(), &controllerpb.NodeStatusRequest{}); err != nil || s.State != "RUNNING" || s.NodeId != 1 {
+			t.Errorf("status %v, %v", s, err)
+		}
+		b.end(t)
 	})
 }

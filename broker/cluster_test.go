@@ -38,11 +38,12 @@ type fakeQuorum struct {
 	log     *metadataLog
 	im      *image.Image
 	changed chan struct{}
-	// refuseRegistration makes registrations fail while it is set.
-	refuseRegistration *controllerpb.RefusalDetail
-	registrations      []*controllerpb.RegisterBrokerRequest
-	reports            []*controllerpb.ReportDeletionsRequest
-	lastHeartbeat      map[int32]*controllerpb.BrokerHeartbeatRequest
+	// refused makes registrations fail while it is set; held keeps brokers from stopping.
+	refused       controllerpb.ErrorCode
+	held          bool
+	registrations []*controllerpb.RegisterBrokerRequest
+	reports       []*controllerpb.ReportDeletionsRequest
+	lastHeartbeat map[int32]*controllerpb.BrokerHeartbeatRequest
 }
 
 func startQuorum(t testing.TB, network *envtest.Network) *fakeQuorum {
@@ -97,6 +98,38 @@ func (q *fakeQuorum) image() *image.Image {
 	return q.im
 }
 
+// refuse makes registrations fail with a code; 0 ends that.
+func (q *fakeQuorum) refuse(code controllerpb.ErrorCode) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.refused = code
+}
+
+func (q *fakeQuorum) hold(held bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = held
+}
+
+// registration is the newest one of a broker.
+func (q *fakeQuorum) registration(id int32) *controllerpb.RegisterBrokerRequest {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range slices.Backward(q.registrations) {
+		if r.BrokerId == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// reset forgets the log, as a controller formatted anew.
+func (q *fakeQuorum) reset() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.log, q.im = newMetadataLog(), image.Empty()
+}
+
 func (q *fakeQuorum) active() *controllerpb.ActiveController {
 	return &controllerpb.ActiveController{NodeId: 1001, Address: controllerAddress, ControllerEpoch: 1}
 }
@@ -149,8 +182,8 @@ func (q *fakeQuorum) RegisterBroker(_ context.Context, r *controllerpb.RegisterB
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.registrations = append(q.registrations, r)
-	if q.refuseRegistration != nil {
-		return nil, refusalOf(q.refuseRegistration)
+	if q.refused != 0 {
+		return nil, refusalOf(&controllerpb.RefusalDetail{Error: controllerpb.NewError(q.refused, "refused by the test")})
 	}
 	epoch := int64(q.im.Offset()) + 1
 	q.putLocked(&metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: &metadatapb.RegisterBroker{
@@ -177,7 +210,7 @@ func (q *fakeQuorum) BrokerHeartbeat(_ context.Context, r *controllerpb.BrokerHe
 	}
 	b, _ = q.im.Broker(b.ID)
 	return &controllerpb.BrokerHeartbeatResponse{
-		IsCaughtUp: caughtUp, IsFenced: b.Fenced, ShouldShutDown: r.WantShutDown && b.Fenced,
+		IsCaughtUp: caughtUp, IsFenced: b.Fenced, ShouldShutDown: r.WantShutDown && b.Fenced && !q.held,
 		CommittedOffset: int64(q.im.Offset()), ActiveController: q.active(),
 	}, nil
 }

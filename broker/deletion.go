@@ -62,7 +62,7 @@ func (rs *replicas) removed(r log.Removal) {
 		return
 	}
 	rs.deletions.note(r.Replica.TopicID, r.Err)
-	rs.applied.set(rs.applied.image()) // wakes those who wait for the data to be gone
+	rs.applied.wake()
 }
 
 // held is what the broker has of each topic, on disk or open.
@@ -110,6 +110,10 @@ const reportInterval = time.Second
 
 // report makes one report if there is news, and tells whether to look again soon.
 func (rs *replicas) report(ctx context.Context, im *image.Image, send func(context.Context, *controllerpb.ReportDeletionsRequest) (*controllerpb.ReportDeletionsResponse, error)) bool {
+	if !waitsFor(im, rs.self) {
+		rs.countDeletions(im, nil)
+		return false
+	}
 	held := rs.held()
 	rs.countDeletions(im, held)
 	deleted, failed := deletionReport(im, rs.self, func(t image.TopicID) holding { return held[t] })
@@ -129,6 +133,16 @@ func (rs *replicas) report(ctx context.Context, im *image.Image, send func(conte
 	// What was just told is news until the metadata has it.
 	_, _ = rs.applied.waitOffset(ctx, image.MetadataOffset(answer.MetadataOffset))
 	return true
+}
+
+// waitsFor tells whether the metadata waits for any deletion of a broker.
+func waitsFor(im *image.Image, b image.BrokerID) bool {
+	for p := range im.PendingDeletions() {
+		if _, ok := p.Replica(b); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // reportTimeout bounds one report and the wait for the metadata to have it.

@@ -29,11 +29,22 @@ func (ic *imageCell) watch() (*image.Image, <-chan struct{}) {
 	return ic.im, ic.changed
 }
 
-// set makes im the newest image, and wakes everyone who waits. Setting the same image again is a way to wake them.
+// set makes im the newest image, and wakes everyone who waits.
 func (ic *imageCell) set(im *image.Image) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	ic.im = im
+	ic.wakeLocked()
+}
+
+// wake has everyone who waits look again.
+func (ic *imageCell) wake() {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	ic.wakeLocked()
+}
+
+func (ic *imageCell) wakeLocked() {
 	close(ic.changed)
 	ic.changed = make(chan struct{})
 }

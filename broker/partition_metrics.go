@@ -1,45 +1,50 @@
 package broker
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// partitionCollector counts the hosted partitions when it is asked.
+	"github.com/quorate/quorate/broker/replica"
+)
+
+// partitionCollector counts hosted and fetched partitions when it is asked.
 type partitionCollector struct {
 	replicas *replicas
-	hosted, leaders, underReplicated, underMinISR,
-	offline *prometheus.Desc
+	fetches  *replica.Manager
+	gauges   []partitionGauge
 }
 
-func newPartitionCollector(rs *replicas) *partitionCollector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("quorate_broker_partitions_"+name, help, nil, nil)
+type partitionGauge struct {
+	desc  *prometheus.Desc
+	value func(counts, replica.Counts) int64
+}
+
+func newPartitionCollector(rs *replicas, fetches *replica.Manager) *partitionCollector {
+	pc := &partitionCollector{replicas: rs, fetches: fetches}
+	add := func(name, help string, value func(counts, replica.Counts) int64) {
+		pc.gauges = append(pc.gauges, partitionGauge{prometheus.NewDesc("quorate_broker_"+name, help, nil, nil), value})
 	}
-	return &partitionCollector{
-		replicas:        rs,
-		hosted:          desc("hosted", "Partitions hosted here."),
-		leaders:         desc("led", "Partitions led by this broker."),
-		underReplicated: desc("under_replicated", "Partitions led here whose ISR lacks a replica."),
-		underMinISR:     desc("under_min_isr", "Partitions led here whose ISR is below min.insync.replicas."),
-		offline:         desc("offline", "Partitions whose log could not be opened here."),
-	}
+	add("partitions_hosted", "Partitions hosted here.", func(c counts, _ replica.Counts) int64 { return int64(c.hosted) })
+	add("partitions_led", "Partitions led by this broker.", func(c counts, _ replica.Counts) int64 { return int64(c.leaders) })
+	add("partitions_under_replicated", "Partitions led here whose ISR lacks a replica.", func(c counts, _ replica.Counts) int64 { return int64(c.underReplicated) })
+	add("partitions_under_min_isr", "Partitions led here whose ISR is below min.insync.replicas.", func(c counts, _ replica.Counts) int64 { return int64(c.underMinISR) })
+	add("partitions_offline", "Partitions whose log could not be opened here.", func(c counts, _ replica.Counts) int64 { return int64(c.offline) })
+	add("fetches_delayed", "Followed partitions whose fetch failed and will be tried again.", func(_ counts, f replica.Counts) int64 { return int64(f.Delayed) })
+	add("fetches_failed", "Followed partitions whose fetch is left alone until the metadata changes.", func(_ counts, f replica.Counts) int64 { return int64(f.Failed) })
+	add("fetch_lag_max", "Largest number of offsets by which a followed partition is behind.", func(_ counts, f replica.Counts) int64 { return f.LagMax })
+	return pc
 }
 
 // Describe implements [prometheus.Collector].
 func (pc *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pc.hosted, pc.leaders, pc.underReplicated, pc.underMinISR, pc.offline} {
-		ch <- d
+	for _, g := range pc.gauges {
+		ch <- g.desc
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (pc *partitionCollector) Collect(ch chan<- prometheus.Metric) {
-	c := pc.replicas.count()
-	for _, m := range []struct {
-		desc *prometheus.Desc
-		n    int
-	}{
-		{pc.hosted, c.hosted}, {pc.leaders, c.leaders}, {pc.underReplicated, c.underReplicated},
-		{pc.underMinISR, c.underMinISR}, {pc.offline, c.offline},
-	} {
-		ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.n))
+	c, f := pc.replicas.count(), pc.fetches.Counts()
+	for _, g := range pc.gauges {
+		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(c, f)))
 	}
 }

@@ -22,6 +22,7 @@ type replicas struct {
 	self    image.BrokerID
 	base    log.LogConfig
 	logs    *log.Manager
+	at      func(point string) // the environment's hook
 	fetches fetches
 	kept    *keptOffset
 	applied *imageCell
@@ -113,9 +114,18 @@ func (rs *replicas) run(ctx context.Context, newest *imageCell, begun func()) er
 }
 
 // checkLags asks every leader for followers that have fallen behind, each half of the lag limit (Kafka: the
-// isr-expiration task), until ctx ends.
+// isr-expiration task), until ctx ends. A look that comes late says nothing about the followers: this process stood still
+// and could not hear them. They get until the next one.
 func (rs *replicas) checkLags(ctx context.Context) {
-	for sleep(ctx, rs.deps.lagTimeMax/2) {
+	interval := rs.deps.lagTimeMax / 2
+	for last := rs.deps.now(); sleep(ctx, interval); {
+		now := rs.deps.now()
+		late := now.Sub(last) > interval+interval/2
+		last = now
+		if late {
+			rs.log.Warn("this process stood still; followers get until the next check", "checkInterval", interval)
+			continue
+		}
 		for _, r := range rs.all() {
 			r.checkLag()
 		}

@@ -121,7 +121,7 @@ func newHosting(t *testing.T, dir string) *hosting {
 	logger := slog.New(slog.DiscardHandler)
 	h.replicas = &replicas{
 		self: 1, base: log.DefaultLogConfig(), kept: newKeptOffset(e, dir, logger), applied: newImageCell(),
-		metrics: newMetrics(), log: logger, deletions: newDeletions(), fetches: h.fetched,
+		metrics: newMetrics(), log: logger, deletions: newDeletions(), fetches: h.fetched, at: e.At,
 		fail:   func(what string, err error) { h.failures = append(h.failures, what+": "+err.Error()) },
 		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),
 	}
@@ -153,8 +153,8 @@ func (h *hosting) start(t *testing.T, im *image.Image) {
 	}
 }
 
-// dirs lists the partitions' directories, renamed ones without their number.
-func dirs(t *testing.T, dir string) []string {
+// dirsOf lists the partitions' directories, renamed ones without their number.
+func dirsOf(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestReplicasAreMadeWhatTheImageSays(t *testing.T) {
 	h, w := newHosting(t, t.TempDir()), newWorld(t)
 	h.start(t, w.put(brokerRecord(1, 0), brokerRecord(2, 1), brokerRecord(3, 2)))
 	h.apply(w.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2), partitionRecord(1, 1, 2, 2, 1), partitionRecord(1, 2, 2, 2, 3), partitionRecord(1, 3, -1, 1)))
-	if d := cmp.Diff([]string{"a-0", "a-1", "a-3"}, dirs(t, h.dir)); d != "" {
+	if d := cmp.Diff([]string{"a-0", "a-1", "a-3"}, dirsOf(t, h.dir)); d != "" {
 		t.Errorf("directories (-want +got):\n%s", d)
 	}
 	want := []string{"remove 1/0", "remove 1/1", "remove 1/3", "add 1/1 from 2 at b2:9 epoch 0"}
@@ -242,7 +242,7 @@ func TestRemovedReplicaOfASurvivingTopicIsDeleted(t *testing.T) {
 	other := newWorld(t)
 	other.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 2, 2, 3), partitionRecord(1, 1, 2, 2, 1))
 	h.apply(other.put(brokerRecord(7, 9)))
-	if d := cmp.Diff([]string{"a-0-delete", "a-1"}, dirs(t, h.dir)); d != "" {
+	if d := cmp.Diff([]string{"a-0-delete", "a-1"}, dirsOf(t, h.dir)); d != "" {
 		t.Errorf("directories (-want +got):\n%s", d)
 	}
 }
@@ -257,7 +257,7 @@ func TestRecreatedTopicStartsEmpty(t *testing.T) {
 		t.Fatalf("appended at %d", a.LastOffset)
 	}
 	h.apply(w.put(removeRecord(1), topicRecord("a", 2), partitionRecord(2, 0, 1, 1)))
-	if d := cmp.Diff([]string{"a-0", "a-0-delete"}, dirs(t, h.dir)); d != "" {
+	if d := cmp.Diff([]string{"a-0", "a-0-delete"}, dirsOf(t, h.dir)); d != "" {
 		t.Errorf("directories (-want +got):\n%s", d)
 	}
 	if _, high, end := h.partition(t, 2, 0).log.Offsets(); high != 0 || end != 0 {
@@ -307,7 +307,7 @@ func TestStartJudgesTheDiskByTopicID(t *testing.T) {
 	h = newHosting(t, dir)
 	h.start(t, now.put(removeRecord(4)))
 	want := []string{"gone-0-delete", "moved-0-stray", "t-0", "u-0", "u-0-stray", "w-0", "w-0-stray"}
-	if d := cmp.Diff(want, dirs(t, dir)); d != "" {
+	if d := cmp.Diff(want, dirsOf(t, dir)); d != "" {
 		t.Errorf("directories (-want +got):\n%s", d)
 	}
 	if end := h.partition(t, 1, 0).log.LogEndOffset(); end != 1 {

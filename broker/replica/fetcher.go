@@ -2,6 +2,7 @@ package replica
 
 import (
 	"container/heap"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -137,6 +138,9 @@ func (f *fetcher) delay(p *follow) {
 func (f *fetcher) fail(p *follow, what string, err error) {
 	f.leaveSession(p)
 	p.status = StatusFailed
+	if errors.Is(err, ErrOvertaken) {
+		return
+	}
 	f.manager.logger.Error("replica fetch failed for good", "partition", p.Partition, "leader", p.Leader,
 		"leaderEpoch", p.LeaderEpoch, "doing", what, "error", err)
 }

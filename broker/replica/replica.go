@@ -7,11 +7,16 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 )
 
-// ErrBadRecords marks an append that failed for what the records are: they are fetched again. Any other failure of a
-// replica's log ends its fetching.
-var ErrBadRecords = errors.New("replica: bad records")
+var (
+	// ErrBadRecords marks an append that failed for what the records are: they are fetched again.
+	ErrBadRecords = errors.New("replica: bad records")
+	// ErrOvertaken marks a change that came too late: metadata has given the replica another role or leader epoch
+	// already, and its fetch is about to be removed. It is left alone without a word.
+	ErrOvertaken = errors.New("replica: overtaken by newer metadata")
+)
 
-// Replica is a followed partition's log. Only one goroutine at a time changes it through these methods.
+// Replica is a followed partition's log. Only one goroutine at a time changes it through these methods. An error that wraps
+// neither [ErrBadRecords] nor [ErrOvertaken] ends the fetching of the partition, with a line in the log.
 type Replica interface {
 	partition.Epochs
 	// Offsets are log start, high watermark and log end of one moment.

@@ -112,49 +112,77 @@ func (d *Decoder) decodePartition(b []byte) bool {
 	p.LeaderRecoveryState = 0
 	p.Replicas, p.Isr, p.Elr, p.LastKnownElr = p.Replicas[:0], p.Isr[:0], p.Elr[:0], p.LastKnownElr[:0]
 	p.AddingReplicas, p.RemovingReplicas, p.OriginalReplicas = p.AddingReplicas[:0], p.RemovingReplicas[:0], p.OriginalReplicas[:0]
-	for len(b) > 0 {
-		num, v, bytes, rest := shortField(b)
-		if rest == nil {
+	for i := 0; i < len(b); {
+		tag, value, n := shortTag(b[i:])
+		if n == 0 {
 			return false
 		}
-		b = rest
-		ok := true
-		switch num {
-		case fieldTopicID<<3 | 2:
+		i += n
+		if tag&7 == 0 {
+			if !d.partitionNumber(tag>>3, value) {
+				return false
+			}
+			continue
+		}
+		if value > uint64(len(b)-i) || tag&7 != 2 {
+			return false
+		}
+		bytes := b[i : i+int(value)]
+		i += int(value)
+		if tag>>3 == fieldTopicID {
 			p.TopicId = bytes
-		case fieldPartition << 3:
-			p.Partition = int32(v)
-		case 3<<3 | 2:
-			p.Replicas, ok = appendPacked(p.Replicas, bytes)
-		case 4<<3 | 2:
-			p.Isr, ok = appendPacked(p.Isr, bytes)
-		case 5 << 3:
-			d.leaderID = int32(v)
-			p.Leader = &d.leaderID
-		case 6 << 3:
-			p.LeaderEpoch = int32(v)
-		case 7 << 3:
-			p.PartitionEpoch = int32(v)
-		case 8 << 3:
-			p.LeaderRecoveryState = metadatapb.LeaderRecoveryState(int32(v))
-		case 9<<3 | 2:
-			p.Elr, ok = appendPacked(p.Elr, bytes)
-		case 10<<3 | 2:
-			p.LastKnownElr, ok = appendPacked(p.LastKnownElr, bytes)
-		case 11<<3 | 2:
-			p.AddingReplicas, ok = appendPacked(p.AddingReplicas, bytes)
-		case 12<<3 | 2:
-			p.RemovingReplicas, ok = appendPacked(p.RemovingReplicas, bytes)
-		case 13<<3 | 2:
-			p.OriginalReplicas, ok = appendPacked(p.OriginalReplicas, bytes)
-		default:
+			continue
+		}
+		list := partitionList(p, tag>>3)
+		if list == nil {
 			return false
 		}
-		if !ok {
+		var ok bool
+		if *list, ok = appendPacked(*list, bytes); !ok {
 			return false
 		}
 	}
 	return true
+}
+
+func (d *Decoder) partitionNumber(num, value uint64) bool {
+	p := &d.partition
+	switch num {
+	case fieldPartition:
+		p.Partition = int32(value)
+	case 5:
+		d.leaderID = int32(value)
+		p.Leader = &d.leaderID
+	case 6:
+		p.LeaderEpoch = int32(value)
+	case 7:
+		p.PartitionEpoch = int32(value)
+	case 8:
+		p.LeaderRecoveryState = metadatapb.LeaderRecoveryState(int32(value))
+	default:
+		return false
+	}
+	return true
+}
+
+func partitionList(p *metadatapb.Partition, num uint64) *[]int32 {
+	switch num {
+	case 3:
+		return &p.Replicas
+	case 4:
+		return &p.Isr
+	case 9:
+		return &p.Elr
+	case 10:
+		return &p.LastKnownElr
+	case 11:
+		return &p.AddingReplicas
+	case 12:
+		return &p.RemovingReplicas
+	case 13:
+		return &p.OriginalReplicas
+	}
+	return nil
 }
 
 // changeList returns the place of a list of brokers by its field number.
@@ -245,31 +273,43 @@ func decodeIDs(to *metadatapb.BrokerIds, b []byte) bool {
 	return ok
 }
 
+// shortTag reads a tag of one byte and the number after it: the value of a varint field, the length of a bytes field.
+// n is 0 if b does not begin like that.
+func shortTag(b []byte) (tag, value uint64, n int) {
+	if len(b) < 2 || b[0] >= 0x80 || b[0] < 8 {
+		return 0, 0, 0
+	}
+	if b[1] < 0x80 {
+		return uint64(b[0]), uint64(b[1]), 2
+	}
+	return longTag(b)
+}
+
+func longTag(b []byte) (tag, value uint64, n int) {
+	value, n = protowire.ConsumeVarint(b[1:])
+	if n < 0 {
+		return 0, 0, 0
+	}
+	return uint64(b[0]), value, 1 + n
+}
+
 // shortField reads a field whose tag is one byte and whose type is varint or bytes. rest is nil if it is not such a
 // field or is cut short, and not nil, if perhaps empty, otherwise.
 func shortField(b []byte) (tag, value uint64, bytes, rest []byte) {
-	tag = uint64(b[0])
-	if tag >= 0x80 || tag < 8 || len(b) < 2 {
-		return tag, 0, nil, nil
+	tag, value, n := shortTag(b)
+	if n == 0 {
+		return 0, 0, nil, nil
 	}
-	n := 1
-	if value = uint64(b[1]); value >= 0x80 {
-		value, n = protowire.ConsumeVarint(b[1:])
-		if n < 0 {
-			return tag, 0, nil, nil
-		}
-	}
-	b = b[1+n:]
+	b = b[n:]
 	switch tag & 7 {
 	case 0:
 		return tag, value, nil, b
 	case 2:
-		if value > uint64(len(b)) {
-			return tag, 0, nil, nil
+		if value <= uint64(len(b)) {
+			return tag, 0, b[:value:value], b[value:]
 		}
-		return tag, 0, b[:value:value], b[value:]
 	}
-	return tag, 0, nil, nil
+	return 0, 0, nil, nil
 }
 
 // appendPacked appends the numbers of a packed list.
@@ -277,12 +317,18 @@ func appendPacked(to []int32, b []byte) ([]int32, bool) {
 	if cap(to)-len(to) < len(b) {
 		to = slices.Grow(to, len(b))
 	}
-	for len(b) > 0 {
-		if b[0] < 0x80 {
-			to = append(to, int32(b[0]))
-			b = b[1:]
-			continue
+	short := to[len(to) : len(to)+len(b)]
+	for i, c := range b {
+		if c >= 0x80 {
+			return appendLong(to, b)
 		}
+		short[i] = int32(c)
+	}
+	return to[:len(to)+len(b)], true
+}
+
+func appendLong(to []int32, b []byte) ([]int32, bool) {
+	for len(b) > 0 {
 		v, n := protowire.ConsumeVarint(b)
 		if n < 0 {
 			return to, false

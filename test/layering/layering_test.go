@@ -5,16 +5,22 @@ import (
 	"go/token"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
-func tree(t *testing.T) []*sourceFile {
-	t.Helper()
+// parsed is the tree, read once for all tests.
+var parsed = sync.OnceValues(func() ([]*sourceFile, error) {
 	dir, err := root()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	files, err := load(dir)
+	return load(dir)
+})
+
+func tree(t *testing.T) []*sourceFile {
+	t.Helper()
+	files, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -34,8 +35,8 @@ func watchParent(variable string) (*parentWatch, error) {
 	w.gone, w.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(w.done)
-		if _, err := w.file.Read(make([]byte, 1)); os.IsTimeout(err) || err == os.ErrClosed {
-			return
+		if _, err := w.file.Read(make([]byte, 1)); errors.Is(err, os.ErrClosed) {
+			return // stop
 		}
 		close(w.gone) // nothing is ever written: the pipe has ended
 	}()

@@ -19,7 +19,7 @@ import (
 // Bounds of a node's end.
 const (
 	// orphanStopMax is how long a node may take to stop after its supervisor has died.
-	orphanStopMax = 5 * time.Second
+	orphanStopMax = 2 * time.Second
 	// stopSlack is what a node may take above a controlled shutdown before it is ended as it is.
 	stopSlack = 10 * time.Second
 )
@@ -48,6 +48,9 @@ type RunOptions struct {
 	Stderr io.Writer
 	// Exit ends the process at once. It is called when going on could harm the cluster, or when a stop takes too long.
 	Exit func(code int)
+
+	// makeSides makes what the roles run; nil: the real ones.
+	makeSides func(Identity) ([]side, error)
 }
 
 // Run runs a node until its context ends, then stops it in order. A broker of the same process stops before the controller.
@@ -103,7 +106,9 @@ func begin(ctx context.Context, f func(context.Context) error, ended chan<- stru
 	p := &part{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		p.err = f(own)
+		if p.err = f(own); p.err == nil && own.Err() == nil {
+			p.err = errors.New("node: a part of the node ended by itself")
+		}
 		ended <- struct{}{}
 	}()
 	return p
@@ -118,7 +123,10 @@ func (p *part) stop() error {
 // serve runs the sides and the HTTP listener until the context ends or one of them does, and stops them in order:
 // the broker, the controller, HTTP.
 func (o RunOptions) serve(ctx context.Context, id Identity) error {
-	sides, err := o.sides(id)
+	if o.makeSides == nil {
+		o.makeSides = o.sides
+	}
+	sides, err := o.makeSides(id)
 	if err != nil {
 		return err
 	}

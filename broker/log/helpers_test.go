@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -17,6 +16,13 @@ import (
 )
 
 const dataDir = "/data"
+
+// tester is a *testing.T, *testing.B or *rapid.T.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
 
 // clock is set by hand, or is that of the bubble.
 type clock struct {
@@ -33,7 +39,7 @@ func (c *clock) Now() time.Time {
 
 // rig is a log directory over the lives of a broker.
 type rig struct {
-	t      testing.TB
+	t      tester
 	disk   *logtest.FS
 	fs     env.FS
 	clock  *clock
@@ -49,7 +55,7 @@ var (
 )
 
 // newRig makes a formatted directory on a disk in memory.
-func newRig(t testing.TB) *rig {
+func newRig(t tester) *rig {
 	r := &rig{t: t, disk: logtest.NewFS(), clock: &clock{now: time.UnixMilli(1_700_000_000_000)}, config: log.DefaultConfig(dataDir)}
 	r.disk.Now = r.clock.Now
 	r.fs = r.disk
@@ -155,7 +161,7 @@ func (r *rig) kill() {
 }
 
 // produce appends one batch of records as the leader of an epoch.
-func produce(t testing.TB, l *log.Log, epoch image.LeaderEpoch, b logtest.Batch) log.Appended {
+func produce(t tester, l *log.Log, epoch image.LeaderEpoch, b logtest.Batch) log.Appended {
 	t.Helper()
 	a, err := tryProduce(l, epoch, b)
 	if err != nil {
@@ -173,7 +179,7 @@ func tryProduce(l *log.Log, epoch image.LeaderEpoch, b logtest.Batch) (log.Appen
 }
 
 // fill appends n batches of one record.
-func fill(t testing.TB, l *log.Log, epoch image.LeaderEpoch, n int) {
+func fill(t tester, l *log.Log, epoch image.LeaderEpoch, n int) {
 	t.Helper()
 	for range n {
 		produce(t, l, epoch, logtest.Batch{Values: logtest.Records(1, 10)})
@@ -181,7 +187,7 @@ func fill(t testing.TB, l *log.Log, epoch image.LeaderEpoch, n int) {
 }
 
 // readAll is all batches from an offset to a bound.
-func readAll(t testing.TB, l *log.Log, from, upTo int64) []byte {
+func readAll(t tester, l *log.Log, from, upTo int64) []byte {
 	t.Helper()
 	var all []byte
 	for from < upTo {
@@ -204,7 +210,7 @@ func readAll(t testing.TB, l *log.Log, from, upTo int64) []byte {
 }
 
 // offsets is the base offsets of batches.
-func offsets(t testing.TB, p []byte) []int64 {
+func offsets(t tester, p []byte) []int64 {
 	t.Helper()
 	var list []int64
 	for b, err := range log.Batches(p) {
@@ -217,7 +223,7 @@ func offsets(t testing.TB, p []byte) []int64 {
 }
 
 // follow copies batches to a follower.
-func follow(t testing.TB, l *log.Log, batches ...logtest.Batch) error {
+func follow(t tester, l *log.Log, batches ...logtest.Batch) error {
 	t.Helper()
 	var p []byte
 	for _, b := range batches {

@@ -82,6 +82,16 @@ func (m *Manager) write(k checkpointKind, always bool) error {
 	return nil
 }
 
+// lowerRecovery is the host's: the recovery point in the file is above a log's.
+func (m *Manager) lowerRecovery(name Name, to int64) error {
+	m.mu.Lock()
+	if _, ok := m.inherited[recoveryPoints][name]; ok {
+		m.inherited[recoveryPoints][name] = to // the log may not be open yet
+	}
+	m.mu.Unlock()
+	return m.write(recoveryPoints, true)
+}
+
 // line is a log's offset in a file; ok is false if it needs none.
 func (l *Log) line(k checkpointKind) (offset int64, ok bool) {
 	start, high, _ := l.Offsets()

@@ -136,22 +136,20 @@ func (ld *loader) sortFiles() error {
 }
 
 // placeEpochs makes the epoch cache: what the file says of the batches that were trusted, what the scanned batches say
-// themselves, and nothing outside the log.
+// themselves, and nothing outside the log. The first entry begins at the log start when that has moved; as the file is
+// synced and the checkpoint is a minute old, it is the better witness of the two.
 func (ld *loader) placeEpochs() error {
 	l := ld.l
 	entries, err := readEpochs(l.env.FS, l.dir)
 	stored := slices.Clone(entries)
+	if len(stored) > 0 && stored[0].StartOffset <= ld.end {
+		ld.checkpoint.start = max(ld.checkpoint.start, stored[0].StartOffset)
+	}
 	if err != nil && !errors.Is(err, ErrMalformed) {
 		return err
 	}
 	if err != nil {
-		if ld.scannedFrom != ld.segments[0].base {
-			if err := ld.scanEpochs(); err != nil {
-				return err
-			}
-		}
-		entries, stored = nil, []EpochEntry{{Epoch: -1}} // to be written anew
-		ld.scannedFrom = ld.segments[0].base
+		stored = []EpochEntry{{Epoch: -1}} // to be written anew
 	}
 	if ld.scannedFrom >= 0 {
 		entries = slices.DeleteFunc(entries, func(e EpochEntry) bool { return e.StartOffset >= ld.scannedFrom })
@@ -160,6 +158,12 @@ func (ld *loader) placeEpochs() error {
 				entries = append(entries, e)
 			}
 		}
+	}
+	if ld.end > ld.start() && (len(entries) == 0 || entries[0].StartOffset > ld.start()) {
+		if err := ld.scanEpochs(); err != nil { // the file is lost, or tells of a log start that is
+			return err
+		}
+		entries = ld.scanned
 	}
 	entries = slices.DeleteFunc(entries, func(e EpochEntry) bool { return e.StartOffset >= ld.end })
 	entries = cutFromStart(entries, ld.start())
@@ -198,21 +202,22 @@ func (ld *loader) start() int64 { return max(ld.checkpoint.start, ld.segments[0]
 func (ld *loader) placeOffsets() error {
 	l := ld.l
 	l.setSegments(ld.segments)
+	l.identified = l.Size() > 0
 	start := ld.start()
 	if ld.end < start {
+		l.offsets.recovery = max(start, ld.checkpoint.recovery)
 		return l.restartAt(start)
 	}
-	recovery := ld.end
-	if !ld.clean {
-		recovery = min(max(ld.checkpoint.recovery, ld.segments[0].base), ld.end)
-	}
-	l.offsets.Lock()
 	l.offsets.start = start
 	l.offsets.high = max(start, min(ld.checkpoint.high, ld.end))
 	l.offsets.end = ld.end
-	l.offsets.recovery = recovery
-	l.offsets.Unlock()
-	l.identified = l.Size() > 0
+	l.offsets.recovery = ld.end
+	if !ld.clean {
+		l.offsets.recovery = max(ld.checkpoint.recovery, ld.segments[0].base)
+	}
+	if err := l.setEnd(ld.end); err != nil {
+		return err
+	}
 	trusted := ld.end
 	if ld.scannedFrom >= 0 && !ld.clean {
 		trusted = ld.scannedFrom

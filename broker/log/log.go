@@ -53,6 +53,9 @@ type Log struct {
 type host interface {
 	// flushSoon has the log flushed up to its active segment in the background.
 	flushSoon(l *Log)
+	// lowerRecovery brings a lower recovery point to the disk: the log was cut below the one that is there, and what
+	// is appended from now on is not flushed.
+	lowerRecovery(name Name, to int64) error
 	// removeLater has files removed after a delay, in the background.
 	removeLater(paths []string, due time.Time)
 	// failed is told once that the log went offline.

@@ -32,11 +32,23 @@ func (ld *loader) loadSegments() error {
 		}
 	}
 	if len(ld.segments) == 0 {
-		base := max(0, ld.checkpoint.start)
-		ld.segments = []*segment{newSegment(l.dir, base, l.env.Now())}
-		ld.end = base
+		return ld.beginAt(max(0, ld.checkpoint.start))
 	}
 	return nil
+}
+
+// beginAt makes an empty log. At 0 it needs no file: that is where a log without one begins.
+func (ld *loader) beginAt(base int64) error {
+	l := ld.l
+	s := newSegment(l.dir, base, l.env.Now())
+	ld.segments, ld.end = []*segment{s}, base
+	if base == 0 {
+		return nil
+	}
+	if err := s.create(l.handles); err != nil {
+		return err
+	}
+	return storage("sync", l.dir, l.env.FS.SyncDir(l.dir))
 }
 
 // notSound stands for the number of entries of an index that is missing or torn.

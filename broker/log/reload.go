@@ -15,23 +15,35 @@ import (
 // reloadProducers makes the state of the producers anew, as of an offset: from the newest snapshot at or below it and
 // the batches after that. Snapshots above it are removed.
 func (l *Log) reloadProducers(end int64) error {
+	if err := l.dropSnapshots(end); err != nil {
+		return err
+	}
 	snapshots, err := l.listSnapshots()
 	if err != nil {
 		return err
-	}
-	for _, offset := range snapshots {
-		if offset <= end {
-			continue
-		}
-		if err := removeIfThere(l.env.FS, segmentPath(l.dir, offset, kindSnapshot)); err != nil {
-			return err
-		}
 	}
 	list := *l.segments.Load()
 	if err := l.producers.restore(l.env.FS, l.dir, snapshots, list[0].base, end); err != nil {
 		return err
 	}
 	return l.replayProducers(l.producers.end, end)
+}
+
+// dropSnapshots removes the snapshots above an offset.
+func (l *Log) dropSnapshots(above int64) error {
+	snapshots, err := l.listSnapshots()
+	if err != nil {
+		return err
+	}
+	for _, offset := range snapshots {
+		if offset <= above {
+			continue
+		}
+		if err := removeIfThere(l.env.FS, segmentPath(l.dir, offset, kindSnapshot)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replayProducers takes in the batches between two offsets.

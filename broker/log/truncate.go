@@ -70,15 +70,23 @@ func (l *Log) cut(offset int64) (int64, error) {
 	if err := l.epochs.truncateFromEnd(end); err != nil {
 		return 0, err
 	}
-	l.setEnd(end)
+	if err := l.setEnd(end); err != nil {
+		return 0, err
+	}
 	return end, l.reloadProducers(end)
 }
 
 // restartAt begins the log anew at an offset, empty.
 func (l *Log) restartAt(offset int64) error {
+	if err := l.identify(); err != nil { // a position is worth as much as a record
+		return err
+	}
 	l.reads.Lock()
 	defer l.reads.Unlock()
 	l.env.At("log.truncate.begin")
+	if err := l.dropSnapshots(-1); err != nil { // first: none may speak for the new segment
+		return err
+	}
 	if err := l.dropSegments(*l.segments.Load()); err != nil {
 		return err
 	}
@@ -95,20 +103,30 @@ func (l *Log) restartAt(offset int64) error {
 	if err := l.epochs.clear(); err != nil {
 		return err
 	}
-	l.cuts++
 	l.offsets.Lock()
-	l.offsets.start, l.offsets.high, l.offsets.end, l.offsets.recovery = offset, offset, offset, offset
+	l.offsets.start, l.offsets.high = offset, offset
 	l.offsets.Unlock()
+	if err := l.setEnd(offset); err != nil {
+		return err
+	}
 	return l.reloadProducers(offset)
 }
 
-func (l *Log) setEnd(end int64) {
+// setEnd takes the offsets back to a new log end, the recovery point on disk included.
+func (l *Log) setEnd(end int64) error {
 	l.cuts++
 	l.offsets.Lock()
-	defer l.offsets.Unlock()
 	l.offsets.end = end
 	l.offsets.high = max(l.offsets.start, min(l.offsets.high, end))
-	l.offsets.recovery = min(l.offsets.recovery, end)
+	lowered := l.offsets.recovery > end
+	if lowered {
+		l.offsets.recovery = end
+	}
+	l.offsets.Unlock()
+	if !lowered {
+		return nil
+	}
+	return l.host.lowerRecovery(l.name, end)
 }
 
 // dropSegments removes the files of segments, the last one first, so that a crash leaves a log without a gap.

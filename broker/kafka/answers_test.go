@@ -429,12 +429,17 @@ func TestLeaderHints(t *testing.T) {
 			t.Errorf("Fetch v%d: %+v, brokers %+v", v, p, resp.Brokers)
 		}
 	}
-	// The image still says that this broker leads: no hint, or the client would come straight back.
-	r.b.SetLeader("here", 0, 2)
-	r.b.SetLeader("here", 0, image.NoBroker)
-	resp := do[*kmsg.ProduceResponse](w, r.produce(12, []string{"here"}))
-	if p := resp.Topics[0].Partitions[0]; p.CurrentLeader.LeaderID != -1 || len(resp.Brokers) != 0 {
-		t.Errorf("a hint without a leader: %+v, %+v", p, resp.Brokers)
+	// No leader, and an image that still names this broker, which has just refused: no hint, or the client would come
+	// straight back.
+	r.b.SetLeader("here", 1, image.NoBroker)
+	r.b.Partition("here", 0).Resign()
+	for _, partition := range []int32{0, 1} {
+		req := r.produce(12, []string{"here"})
+		req.Topics[0].Partitions[0].Partition = partition
+		resp := do[*kmsg.ProduceResponse](w, req)
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != kerr.NotLeaderForPartition.Code || p.CurrentLeader.LeaderID != -1 || len(resp.Brokers) != 0 {
+			t.Errorf("partition %d: %+v, brokers %+v", partition, p, resp.Brokers)
+		}
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/quorate/quorate/broker/kafka"
 	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 // inBubble runs a test over a network in memory, in virtual time.
-func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
+func inBubble(t *testing.T, test func(t *testing.T, r *rig), change ...func(*kafka.Config)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := envtest.NewNetwork()
-		r := startOn(t, n.Host("broker"), "10.0.0.1:9092")
+		r := startOn(t, n.Host("broker"), "10.0.0.1:9092", change...)
 		r.network = n.Host("client")
 		test(t, r)
 	})
@@ -50,15 +51,27 @@ func TestPendingRequestKeepsTheConnection(t *testing.T) {
 		w := r.dial()
 		req := produceTo(9, -1, "t", 0, batch(-1, -1, -1, "v"))
 		req.TimeoutMillis = 1<<31 - 1 // the listener's own bound is 5 minutes
-		for range 3 {
-			w.send(req)
-			time.Sleep(4 * time.Minute)
-		}
+		w.send(req)
+		time.Sleep(4 * time.Minute)
 		synctest.Wait()
 		if r.closes("idle") != 0 {
-			t.Error("closed with a pending request")
+			t.Fatal("closed with a pending request")
 		}
-	})
+		r.b.Partition("t", 0).Release()
+		if _, resp := w.answer(); resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode != 0 {
+			t.Errorf("the answer: %+v", resp)
+		}
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if r.closes("idle") != 0 {
+			t.Error("the time with a pending request was counted as idle")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r.closes("idle") != 1 {
+			t.Error("not closed when idle afterwards")
+		}
+	}, func(c *kafka.Config) { c.IdleMax = time.Minute })
 }
 
 // A peer that begins a request and stalls is cut off; so is one that takes no answers. Others are not held up.

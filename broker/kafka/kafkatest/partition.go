@@ -86,6 +86,14 @@ func (p *Partition) setLeader(leads bool, epoch image.LeaderEpoch) {
 	p.changed()
 }
 
+// Resign makes the replica refuse as a follower does, before the image names another leader.
+func (p *Partition) Resign() {
+	p.mu.Lock()
+	p.leads = false
+	p.mu.Unlock()
+	p.changed()
+}
+
 // CanAppend implements [kafka.Partition].
 func (p *Partition) CanAppend(acks int16) error {
 	p.mu.Lock()

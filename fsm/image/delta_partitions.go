@@ -217,7 +217,7 @@ func (p *Partition) check() error {
 			return fmt.Errorf("%s %s name a broker twice", l.name, FormatReplicas(l.ids))
 		}
 		if slices.ContainsFunc(l.ids, func(id BrokerID) bool { return id < 0 }) {
-			return fmt.Errorf("%s %s: a broker id is not below zero", l.name, FormatReplicas(l.ids))
+			return fmt.Errorf("%s %s: a broker id must not be below zero", l.name, FormatReplicas(l.ids))
 		}
 	}
 	if !ContainsAll(p.Replicas, p.ISR) {

@@ -3,6 +3,7 @@ package image
 import (
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -58,7 +59,7 @@ func (im *Image) writeConfigs(j *jsonWriter) {
 			if started {
 				j.close('}').text(`}`)
 			}
-			j.item().text(`{"resourceType":`).int(int64(k.resourceType)).text(`,"resourceName":`).string(k.resource)
+			j.item().text(`{"resourceType":`).string(strings.TrimPrefix(k.resourceType.String(), "RESOURCE_TYPE_")).text(`,"resourceName":`).string(k.resource)
 			j.text(`,"configs":`).open('{')
 			started = true
 		}
@@ -149,7 +150,7 @@ func (j *jsonWriter) broker(b *Broker) {
 	} else {
 		j.string(*b.Rack)
 	}
-	j.text(`,"stopKind":`).int(int64(b.StopKind)).text(`,"previousEpoch":`).int(int64(b.PreviousEpoch))
+	j.text(`,"stopKind":`).string(strings.TrimPrefix(b.StopKind.String(), "STOP_KIND_")).text(`,"previousEpoch":`).int(int64(b.PreviousEpoch))
 	j.text(`,"lostReplicas":`).int(int64(b.LostReplicas)).text(`,"stateSinceMs":`).int(b.StateSinceMs)
 	j.node(b.Listeners, b.Features).text(`}`)
 }

@@ -38,12 +38,8 @@ func (s *bitset) put(gen uint64, i uint32, member bool) {
 	}
 }
 
-// each calls fn for every member in ascending order until fn returns false.
-func (s *bitset) each(fn func(i uint32) bool) bool {
-	return s.eachWithout(nil, fn)
-}
-
-// eachWithout leaves out the members of not, which may be nil.
+// eachWithout calls fn for every member that is not one of not, which may be nil, in ascending order until fn returns
+// false.
 func (s *bitset) eachWithout(not *bitset, fn func(i uint32) bool) bool {
 	return s.t.each(func(page uint32, p *bitPage) bool {
 		var mask *bitPage

@@ -14,7 +14,7 @@ type indexes struct {
 type brokerIndex struct {
 	gen uint64
 	// on holds the partitions that the broker is a replica of, outside those of them whose ISR it is not in.
-	// The second set is nearly empty on a healthy cluster, so both together cost about one bit a replica.
+	// The second set is nearly empty on a healthy cluster, so both together cost little more than one bitset.
 	on, outside bitset
 	// elr holds the partitions that have the broker in the ELR or among the last known ELR.
 	elr     bitset

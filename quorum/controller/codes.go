@@ -19,6 +19,11 @@ const (
 	codeFencedLeaderEpoch           = controllerpb.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH
 	codeStaleBrokerEpoch            = controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH
 	codeOffsetNotAvailable          = controllerpb.ErrorCode_ERROR_CODE_OFFSET_NOT_AVAILABLE
+	codePreferredLeaderNotAvailable = controllerpb.ErrorCode_ERROR_CODE_PREFERRED_LEADER_NOT_AVAILABLE
+	codeEligibleLeadersNotAvailable = controllerpb.ErrorCode_ERROR_CODE_ELIGIBLE_LEADERS_NOT_AVAILABLE
+	codeElectionNotNeeded           = controllerpb.ErrorCode_ERROR_CODE_ELECTION_NOT_NEEDED
+	codeNoReassignmentInProgress    = controllerpb.ErrorCode_ERROR_CODE_NO_REASSIGNMENT_IN_PROGRESS
+	codeBrokerIDNotRegistered       = controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED
 	codeInvalidUpdateVersion        = controllerpb.ErrorCode_ERROR_CODE_INVALID_UPDATE_VERSION
 	codeUnknownTopicID              = controllerpb.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_ID
 	codeDuplicateBrokerRegistration = controllerpb.ErrorCode_ERROR_CODE_DUPLICATE_BROKER_REGISTRATION

@@ -42,6 +42,24 @@ var topicConfigs = map[string]configRule{
 	"follower.replication.throttled.replicas": throttledReplicas,
 }
 
+// brokerConfigs are the keys that a broker, or all brokers, may set. Those of topics are the defaults of all topics.
+var brokerConfigs = map[string]configRule{
+	configMinInsyncReplicas:               topicConfigs[configMinInsyncReplicas],
+	configUncleanLeaderElection:           boolean,
+	"log.retention.ms":                    atLeast(-1, 1<<63-1),
+	"log.retention.bytes":                 atLeast(-1, 1<<63-1),
+	"log.segment.bytes":                   atLeast(14, 1<<31-1),
+	"message.max.bytes":                   atLeast(0, 1<<31-1),
+	"leader.replication.throttled.rate":   atLeast(0, 1<<63-1),
+	"follower.replication.throttled.rate": atLeast(0, 1<<63-1),
+}
+
+// listConfigs are the keys that can be appended to and subtracted from.
+var listConfigs = map[string]bool{
+	"leader.replication.throttled.replicas":   true,
+	"follower.replication.throttled.replicas": true,
+}
+
 // checkTopicConfig tells what is wrong with a topic's config; the text names key, value and rule.
 func checkTopicConfig(key, value string) error { return checkConfig(topicConfigs, "topic", key, value) }
 

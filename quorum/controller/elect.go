@@ -134,7 +134,7 @@ func (c *partitionChange) elect() (leader image.BrokerID, unclean bool) {
 	}
 	if c.mode == electUnclean {
 		for _, x := range c.replicas {
-			if c.electorate.fitness(x) == fit && x != c.lost {
+			if c.electorate.fitness(x) == fit && x != c.lost && (c.candidate == image.NoBroker || c.candidate == x) {
 				return x, true
 			}
 		}

@@ -9,9 +9,9 @@ import (
 
 // Modes of election, for tests of the builder itself.
 const (
-	ElectOnline    = electOnline
-	ElectPreferred = electPreferred
-	ElectUnclean   = electUnclean
+	ModeOnline    = electOnline
+	ModePreferred = electPreferred
+	ModeUnclean   = electUnclean
 )
 
 // ChangeSpec is what a test asks the builder for.

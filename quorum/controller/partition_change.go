@@ -36,6 +36,8 @@ type partitionChange struct {
 	// crashed may have lost its unsynced tail: it does not enter the ELR, but may stay last known.
 	// lost has no log any more: it is in neither, and it may leave an ISR empty.
 	crashed, lost image.BrokerID
+	// candidate is the only one that an unclean election may take; NoBroker for the first that can lead.
+	candidate image.BrokerID
 
 	elr []image.BrokerID
 }
@@ -46,7 +48,7 @@ func (e *electorate) changePartition(id image.PartitionID, old image.Partition, 
 		electorate: e, id: id, old: old, mode: e.mode(id.Topic), reason: reason,
 		isr: old.ISR, replicas: old.Replicas, adding: old.AddingReplicas, removing: old.RemovingReplicas,
 		original: old.OriginalReplicas, recovering: old.Recovering,
-		crashed: image.NoBroker, lost: image.NoBroker,
+		crashed: image.NoBroker, lost: image.NoBroker, candidate: image.NoBroker,
 	}
 }
 
@@ -66,7 +68,7 @@ func (c *partitionChange) build() (*metadatapb.Record, image.Partition) {
 		c.elr = nil
 	}
 	if len(c.isr) == 0 && !c.electorate.elr && !image.Contains(c.old.ISR, c.lost) {
-		c.isr = c.old.ISR
+		c.isr = image.Intersect(c.old.ISR, c.replicas)
 	}
 	after := c.after(leader, unclean)
 	change := c.diff(after)

@@ -15,9 +15,9 @@ type ids = []image.BrokerID
 
 const (
 	none    = image.NoBroker
-	online  = controller.ElectOnline
-	prefers = controller.ElectPreferred
-	unclean = controller.ElectUnclean
+	online  = controller.ModeOnline
+	prefers = controller.ModePreferred
+	unclean = controller.ModeUnclean
 )
 
 // A partition as the tables write it.

@@ -61,7 +61,7 @@ func (x *history) step() {
 	if cut {
 		x.h.cut = rapid.IntRange(0, 4).Draw(x.T, "records written")
 	}
-	steps := []func(){x.heartbeat, x.heartbeat, x.heartbeat, x.register, x.alterPartition, x.alterPartition, x.create, x.delete, x.report, x.wait, x.reassigning}
+	steps := []func(){x.heartbeat, x.heartbeat, x.heartbeat, x.register, x.alterPartition, x.alterPartition, x.create, x.delete, x.report, x.wait, x.reassigning, x.move, x.move, x.elect, x.unregister, x.configure}
 	steps[rapid.IntRange(0, len(steps)-1).Draw(x.T, "step")]()
 	if cut {
 		x.h.cut = -1
@@ -294,11 +294,96 @@ func (x *history) reassigning() {
 	adding := rapid.IntRange(0, n).Draw(x.T, "adding")
 	p := part(replicas, members, members[0], 0, 0)
 	p.AddingReplicas, p.RemovingReplicas = replicas[:adding], replicas[adding:n]
-	if len(p.RemovingReplicas) == len(replicas) || image.ContainsAll(members, image.Without(replicas, p.RemovingReplicas...)) {
+	if adding == len(replicas) || len(p.RemovingReplicas) == len(replicas) || image.ContainsAll(members, image.Without(replicas, p.RemovingReplicas...)) {
 		return // there is nothing to move to, or it is finished
 	}
 	p.OriginalReplicas = image.Without(replicas, p.AddingReplicas...)
 	x.topics++
 	x.h.place(fmt.Sprintf("t%d", x.topics), p)
 	x.note(fmt.Sprintf("place %v", p), "")
+}
+
+// move starts, re-targets or cancels the reassignment of some partition.
+func (x *history) move() {
+	t, ok := x.anyTopic()
+	if !ok || x.h.cut >= 0 {
+		return
+	}
+	partition := rapid.Int32Range(0, int32(t.Len())-1).Draw(x.T, "partition")
+	req := &controller.AlterPartitionReassignmentsRequest{Partitions: []controller.ReassignableTopicPartition{{Topic: t.Name(), Partition: partition}}}
+	target := image.Int32s(rapid.Permutation(ids{0, 1, 2, 3}).Draw(x.T, "target")[:rapid.IntRange(1, 4).Draw(x.T, "factor")])
+	cancel := rapid.IntRange(0, 2).Draw(x.T, "cancel") == 0
+	if !cancel {
+		req.Partitions[0].Replicas = target
+	}
+	before, _ := t.Partition(partition)
+	d, err := controller.AlterPartitionReassignments(x.h.view(), req)
+	x.note(fmt.Sprintf("move %s-%d to %v", t.Name(), partition, req.Partitions[0].Replicas), carryOut(x.h, d, err))
+	after, _ := x.h.image.Partition(image.PartitionID{Topic: t.ID(), Partition: partition})
+	if d.Response.Results[0].Err == nil && cancel && !image.Equal(after.Replicas, before.OriginalReplicas) {
+		x.Fatalf("cancelled %v, the replicas are %v", before, after)
+	}
+	if again, _ := controller.AlterPartitionReassignments(x.h.view(), req); len(again.Records) > 0 {
+		x.Fatalf("the same move again writes %d records", len(again.Records))
+	}
+}
+
+// elect asks for elections everywhere.
+func (x *history) elect() {
+	req := &controller.ElectLeadersRequest{Type: controller.ElectionType(rapid.IntRange(0, 1).Draw(x.T, "type"))}
+	cut := x.h.cut >= 0
+	d, err := controller.ElectLeaders(x.h.view(), req)
+	x.note(fmt.Sprintf("elect %v", req.Type), carryOut(x.h, d, err))
+	if again, _ := controller.ElectLeaders(x.h.view(), req); !cut && len(again.Records) > 0 {
+		x.Fatalf("the same election again writes %d records", len(again.Records))
+	}
+	for _, round := range []func(controller.View) (controller.Decision[controller.BackgroundElections], error){controller.BalanceLeaders, controller.ElectUnclean} {
+		if cut {
+			return
+		}
+		d, err := round(x.h.view())
+		x.note("background elections", carryOut(x.h, d, err))
+		if again, _ := round(x.h.view()); len(again.Records) > 0 {
+			x.Fatalf("the same round again writes %d records", len(again.Records))
+		}
+	}
+}
+
+// unregister removes a broker, which registers again with what it finds on its disk.
+func (x *history) unregister() {
+	b := x.anyBroker()
+	if x.h.cut >= 0 {
+		return
+	}
+	d, err := controller.UnregisterBroker(x.h.view(), b.ID)
+	x.note(fmt.Sprintf("unregister %v", b.ID), carryOut(x.h, d, err))
+	x.lives++
+	req := registerRequest(int32(b.ID), fmt.Sprintf("life-%d", x.lives), fmt.Sprintf("dir-%v-%d", b.ID, x.lives))
+	req.StopKind = metadatapb.StopKind(rapid.Int32Range(0, 4).Draw(x.T, "stop"))
+	again, err := controller.RegisterBroker(x.h.view(), req)
+	x.note(fmt.Sprintf("register %v", b.ID), carryOut(x.h, again, err))
+}
+
+// configure changes the topic's min.insync.replicas upwards, which leaves every partition as it is, or the topic's word on
+// unclean elections.
+func (x *history) configure() {
+	t, ok := x.anyTopic()
+	if !ok || x.h.cut >= 0 {
+		return
+	}
+	ops := []controller.AlterableConfig{{Key: "unclean.leader.election.enable", Value: fmt.Sprint(rapid.Bool().Draw(x.T, "unclean"))}}
+	if rapid.Bool().Draw(x.T, "min.insync.replicas") {
+		ops = []controller.AlterableConfig{{Key: "min.insync.replicas", Value: "3"}}
+	}
+	req := &controller.AlterConfigsRequest{Resources: []controller.AlterableResource{{Type: metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, Name: t.Name(), Ops: ops}}}
+	d, err := controller.AlterConfigs(x.h.view(), req)
+	x.note(fmt.Sprintf("configure %s %v", t.Name(), ops), carryOut(x.h, d, err))
+	if again, _ := controller.AlterConfigs(x.h.view(), req); len(again.Records) > 0 {
+		x.Fatalf("the same configs again write %d records", len(again.Records))
+	}
+	applied, err := controller.ApplyConfigs(x.h.view())
+	x.note("apply configs", carryOut(x.h, applied, err))
+	if again, _ := controller.ApplyConfigs(x.h.view()); len(again.Records) > 0 {
+		x.Fatalf("applying configs again writes %d records", len(again.Records))
+	}
 }

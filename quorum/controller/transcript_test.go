@@ -81,8 +81,7 @@ func (s *script) run() string {
 	case "controller":
 		return s.controller()
 	}
-	s.h.t.Fatalf("%s: unknown command %s", s.d.Pos, s.d.Cmd)
-	return ""
+	return s.operator()
 }
 
 func (s *script) has(key string) bool { return s.d.HasArg(key) }

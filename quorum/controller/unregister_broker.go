@@ -1,0 +1,36 @@
+package controller
+
+import (
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// UnregisterBroker removes a registration. The broker may be alive or hold replicas: replica lists stay as they are, and
+// a live process gets STALE_BROKER_EPOCH from then on.
+//
+//	BROKER_ID_NOT_REGISTERED  the id is not registered
+//
+// The broker leaves every ISR and ELR, for nobody can tell what a later registration of the id will hold; it may stay
+// last known. Its own record comes last, so the decision may be cut anywhere before.
+func UnregisterBroker(v View, id image.BrokerID) (Decision[Done], error) {
+	var d Decision[Done]
+	b, ok := v.Image.Broker(id)
+	if !ok {
+		return d, controllerpb.Refuse(codeBrokerIDNotRegistered, "broker %v is not registered", id)
+	}
+	e := newElectorate(v)
+	e.bar(id)
+	departure := departure{
+		electorate: e, broker: id, leavesISR: true,
+		fate:   func(image.PartitionID) fate { return fateCrashed },
+		reason: metadatapb.ChangeReason_CHANGE_REASON_UNREGISTER,
+	}
+	d.Records = append(departure.records(), &metadatapb.Record{Kind: &metadatapb.Record_UnregisterBroker{
+		UnregisterBroker: &metadatapb.UnregisterBroker{BrokerId: int32(id), BrokerEpoch: int64(b.Epoch)},
+	}})
+	liveness := v.Liveness.Forgotten(id)
+	d.Liveness = &liveness
+	d.because("broker "+id.String(), "unregistered with epoch %d, %d replicas stay assigned", b.Epoch, v.Image.ReplicaCount(id))
+	return d, nil
+}

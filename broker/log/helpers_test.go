@@ -45,6 +45,8 @@ type rig struct {
 	clock  *clock
 	hook   func(string)
 	config log.Config
+	// frozen tells that a test ended the life.
+	frozen bool
 	*log.Manager
 }
 

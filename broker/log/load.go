@@ -37,17 +37,13 @@ type Recovered struct {
 func (l *Log) load(clean bool, c checkpointed) (Recovered, error) {
 	r := Recovered{Clean: clean}
 	ld := loader{l: l, clean: clean, checkpoint: c, result: &r}
-	if err := ld.clearLeftovers(); err != nil {
-		return r, err
-	}
-	if err := ld.loadSegments(); err != nil {
-		return r, err
-	}
-	if err := ld.placeEpochs(); err != nil {
-		return r, err
-	}
-	if err := ld.placeOffsets(); err != nil {
-		return r, err
+	for _, step := range []func() error{ld.clearLeftovers, ld.loadSegments, ld.placeEpochs, ld.placeOffsets} {
+		if err := step(); err != nil {
+			for _, s := range slices.Concat(ld.segments, *l.segments.Load()) {
+				s.close(l.handles)
+			}
+			return r, err
+		}
 	}
 	r.LogEndOffset = l.LogEndOffset()
 	r.Lost = max(0, c.high-r.LogEndOffset)

@@ -176,6 +176,7 @@ func (m *Manager) openDir(r Replica, config LogConfig) (*Log, Recovered, error) 
 	}
 	l := &Log{env: m.env, handles: m.handles, host: m, decompress: m.config.Decompress, name: r.Name, topicID: r.TopicID, dir: dir}
 	l.config.Store(&config)
+	l.setSegments(nil)
 	l.epochs.env, l.epochs.dir = m.env, dir
 	l.producers = newProducers(0)
 	clean, checkpoint := true, notCheckpointed
@@ -184,7 +185,6 @@ func (m *Manager) openDir(r Replica, config LogConfig) (*Log, Recovered, error) 
 	}
 	recovered, err := l.load(clean, checkpoint)
 	if err != nil {
-		l.close(false)
 		return nil, recovered, err
 	}
 	return l, recovered, nil

@@ -22,11 +22,11 @@ func (ld *loader) loadSegments() error {
 		}
 		last := i+1 == len(ld.bases)
 		trusted := ld.scannedFrom < 0 && (ld.clean || !last && ld.bases[i+1] <= ld.checkpoint.recovery)
+		ld.segments = append(ld.segments, s)
 		cut, err := ld.loadSegment(s, last, trusted)
 		if err != nil {
 			return err
 		}
-		ld.segments = append(ld.segments, s)
 		if cut {
 			return ld.removeFrom(i + 1)
 		}

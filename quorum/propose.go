@@ -7,7 +7,6 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum/controller"
 	"github.com/quorate/quorate/quorum/raftnode"
 )
 
@@ -61,7 +60,7 @@ func (l *loop) decide(op *operation) {
 		op.answer(result{err: p.err})
 		return
 	}
-	l.explain(op.cause, p.reasons)
+	l.explain(op.cause, p, c.pending)
 	if len(p.records) == 0 {
 		l.park(parked{response: p.response, answer: op.answer})
 		return
@@ -212,10 +211,4 @@ func (l *loop) flush() {
 // hasRoom tells whether another request may be decided.
 func (c *claim) hasRoom() bool {
 	return len(c.ready) < entriesReadyMax && c.open.bytes < entryBytesTarget
-}
-
-func (l *loop) explain(cause *metadatapb.Cause, reasons []controller.Reason) {
-	for _, r := range reasons {
-		l.logger.Info("decided", "cause", cause.GetName(), "principal", cause.GetPrincipal(), "what", r.String())
-	}
 }

@@ -179,7 +179,7 @@ func transition(v View, b image.Broker, current, next brokerState, req *controll
 }
 
 // unfencing returns what unfencing a broker writes: its own record first, then leaders for partitions without one. It
-// enters no ISR; the leaders bring it back (§6 of KIP-841).
+// enters no ISR; the leaders bring it back.
 func unfencing(e *electorate, b image.Broker, nowMs int64) []*metadatapb.Record {
 	fenced := false
 	e.welcome(b.ID)

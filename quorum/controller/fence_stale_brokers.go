@@ -16,7 +16,7 @@ func HasStale(v View) bool { return len(v.Liveness.Stale(v.Image, v.Now, v.Limit
 //   - Only unfenced brokers have sessions. A broker in controlled shutdown has one too.
 //   - Of each broker: the partitions it leads, its other ISR memberships, then the record that fences it.
 //   - A partition whose last in-sync replica is fenced has no leader. Without ELR the ISR keeps that replica, with ELR
-//     the replica becomes eligible (KAFKA-16540, KIP-966).
+//     the replica becomes eligible (KIP-966).
 //   - Nobody stale: no records.
 func FenceStaleBrokers(v View) (Decision[Done], error) {
 	var d Decision[Done]

@@ -71,11 +71,18 @@ func (c *partitionChange) build() (*metadatapb.Record, image.Partition) {
 		c.isr = image.Intersect(c.old.ISR, c.replicas)
 	}
 	after := c.after(leader, unclean)
-	change := c.diff(after)
-	if change == nil {
+	record := c.diff(after)
+	if record == nil {
 		return nil, c.old
 	}
-	return &metadatapb.Record{Kind: &metadatapb.Record_PartitionChange{PartitionChange: change}}, after
+	return record, after
+}
+
+// changeRecord holds the parts of a record together: a broker event makes one for each of its partitions.
+type changeRecord struct {
+	record metadatapb.Record
+	kind   metadatapb.Record_PartitionChange
+	change metadatapb.PartitionChange
 }
 
 func (c *partitionChange) minInsyncReplicas() int {
@@ -132,21 +139,23 @@ func (c *partitionChange) after(leader image.BrokerID, unclean bool) image.Parti
 }
 
 // diff names what is different; nil if nothing is.
-func (c *partitionChange) diff(after image.Partition) *metadatapb.PartitionChange {
+func (c *partitionChange) diff(after image.Partition) *metadatapb.Record {
 	same := c.old
 	same.PartitionEpoch++
 	if after.Equal(same) {
 		return nil
 	}
 	old := c.old
-	change := &metadatapb.PartitionChange{
-		TopicId: c.electorate.rulesOf(c.id.Topic).idBytes, Partition: c.id.Partition, Reason: c.reason,
-		Isr: idsIfChanged(old.ISR, after.ISR), Elr: idsIfChanged(old.ELR, after.ELR),
-		LastKnownElr: idsIfChanged(old.LastKnownELR, after.LastKnownELR), Replicas: idsIfChanged(old.Replicas, after.Replicas),
-		AddingReplicas:   idsIfChanged(old.AddingReplicas, after.AddingReplicas),
-		RemovingReplicas: idsIfChanged(old.RemovingReplicas, after.RemovingReplicas),
-		OriginalReplicas: idsIfChanged(old.OriginalReplicas, after.OriginalReplicas),
-	}
+	made := &changeRecord{}
+	made.record.Kind, made.kind.PartitionChange = &made.kind, &made.change
+	change := &made.change
+	change.TopicId, change.Partition, change.Reason = c.electorate.rulesOf(c.id.Topic).idBytes, c.id.Partition, c.reason
+	change.Isr, change.Elr = idsIfChanged(old.ISR, after.ISR), idsIfChanged(old.ELR, after.ELR)
+	change.LastKnownElr = idsIfChanged(old.LastKnownELR, after.LastKnownELR)
+	change.Replicas = idsIfChanged(old.Replicas, after.Replicas)
+	change.AddingReplicas = idsIfChanged(old.AddingReplicas, after.AddingReplicas)
+	change.RemovingReplicas = idsIfChanged(old.RemovingReplicas, after.RemovingReplicas)
+	change.OriginalReplicas = idsIfChanged(old.OriginalReplicas, after.OriginalReplicas)
 	if after.LeaderEpoch != old.LeaderEpoch {
 		change.Leader = leaderOf(after.Leader)
 	}
@@ -154,7 +163,7 @@ func (c *partitionChange) diff(after image.Partition) *metadatapb.PartitionChang
 		state := recoveryState(after.Recovering)
 		change.LeaderRecoveryState = &state
 	}
-	return change
+	return &made.record
 }
 
 func idsIfChanged(old, new []image.BrokerID) *metadatapb.BrokerIds {

@@ -127,6 +127,10 @@ func (fw *following) take(frame *controllerpb.FollowFrame) error {
 	if !fw.taking {
 		fw.taking = true
 		fw.fo.serving.Store(&fw.address)
+		if p := frame.GetPosition(); p != nil {
+			fw.fo.log.Info("following metadata", "address", fw.address,
+				"metadataOffset", p.GetMetadataOffset(), "controller", p.GetNodeId())
+		}
 	}
 	switch f := frame.Frame.(type) {
 	case *controllerpb.FollowFrame_Position:

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quorate/quorate/broker/log"
@@ -125,7 +126,12 @@ func newKillRig(t *testing.T) *rig {
 func TestKillAtEveryPoint(t *testing.T) {
 	var points []string
 	r := newKillRig(t)
-	r.hook = func(point string) { points = append(points, point) }
+	var mu sync.Mutex
+	r.hook = func(point string) {
+		mu.Lock()
+		defer mu.Unlock()
+		points = append(points, point)
+	}
 	r.must(livesOfABroker(r))
 	reached := slices.Compact(slices.Sorted(slices.Values(points)))
 	if want := documentedPoints(t); !slices.Equal(reached, want) {
@@ -153,7 +159,10 @@ func killAt(t *testing.T, point string, nth int, how uint64) {
 	t.Helper()
 	r := newKillRig(t)
 	seen := 0
+	var mu sync.Mutex // logs are closed side by side
 	r.hook = func(p string) {
+		mu.Lock()
+		defer mu.Unlock()
 		if p == point {
 			if seen++; seen == nth {
 				r.frozen = true

@@ -40,7 +40,7 @@ func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 }
 
 // compare judges every directory that is not hosted by the image, and renames what does not belong to this broker. It
-// returns what does. Nothing is ever deleted for being unknown: unknown data is set aside (F17).
+// returns what does. Nothing is ever deleted for being unknown: unknown data is set aside (KAFKA-16814).
 func (rs *replicas) compare(im *image.Image) (keep []log.Replica, err error) {
 	list, err := rs.logs.Scan()
 	if err != nil {

@@ -133,7 +133,7 @@ func (b *Broker) makeReplicas() error {
 	logs := b.cfg.Logs
 	logs.Dir, logs.Log, logs.StrayDelay = b.cfg.LogDir, b.cfg.Log, b.cfg.StrayDelay
 	logs.OnFailure = func(name log.Name, err error) { b.fail("log "+name.String(), err) }
-	logs.OnRemoved = rs.removed
+	logs.OnRemoved, logs.Decompress = rs.removed, decompress
 	if b.logs, err = log.NewManager(b.env, b.log, logs); err != nil {
 		return err
 	}

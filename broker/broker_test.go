@@ -173,7 +173,7 @@ func TestLaggingFollowerLeavesAndComesBack(t *testing.T) {
 	})
 }
 
-// F16: a broker applies metadata until its end. In its controlled shutdown it steps down where another leads, refuses
+// KAFKA-14296: a broker applies metadata until its end. In its controlled shutdown it steps down where another leads, refuses
 // appends there, and does not fetch what it has left.
 func TestMetadataIsAppliedDuringControlledShutdown(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}

@@ -53,9 +53,10 @@ func TestClientProducesAndConsumesAcrossAHandOver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for len(got) < len(want) {
-			fetches := cl.PollFetches(ctx)
-			if err := fetches.Err(); err != nil {
-				t.Fatal(err)
+			fetches := cl.PollFetches(ctx) // the stopped broker shows as an error, and the client goes on elsewhere
+			if ctx.Err() != nil {
+				t.Errorf("read %d of %d records: %v", len(got), len(want), fetches.Err())
+				break
 			}
 			fetches.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
+	"github.com/quorate/quorate/fsm/snapshot"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
@@ -349,4 +351,73 @@ func TestFollowerStopsAtAnUnknownRecord(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// snapshotFrames are the parts of a snapshot of the image that the log leads to.
+func snapshotFrames(t testing.TB, ml *metadataLog, cluster string, partBytes int) []*controllerpb.FollowFrame {
+	t.Helper()
+	im := image.Empty()
+	for _, e := range ml.entries {
+		next, err := replayEntry(im, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		im = next
+	}
+	var b bytes.Buffer
+	if err := snapshot.Write(&b, &metadatapb.SnapshotHeader{ClusterId: cluster}, im); err != nil {
+		t.Fatal(err)
+	}
+	var frames []*controllerpb.FollowFrame
+	for data := b.Bytes(); ; {
+		n := min(partBytes, len(data))
+		part := &controllerpb.SnapshotPart{Data: bytes.Clone(data[:n]), Last: n == len(data)}
+		frames = append(frames, &controllerpb.FollowFrame{Frame: &controllerpb.FollowFrame_Snapshot{Snapshot: part}})
+		if data = data[n:]; part.Last {
+			return frames
+		}
+	}
+}
+
+// A snapshot replaces the image when its last part was read and checked, and entries go on from there. One that is torn,
+// of another cluster, older, or silent in the middle is not taken.
+func TestFollowerTakesSnapshotsWholeOrNotAtAll(t *testing.T) {
+	cfg := DefaultConfig() // the fixture's cluster has no name
+	whole := newMetadataLog().topics(t, 5)
+	older := newMetadataLog().topics(t, 1)
+	torn := snapshotFrames(t, whole, cfg.ClusterID, 40)
+	torn[2].GetSnapshot().Data[3] ^= 1
+	for _, tc := range []struct {
+		name   string
+		frames []*controllerpb.FollowFrame
+		want   image.MetadataOffset
+	}{
+		{"whole", snapshotFrames(t, whole, cfg.ClusterID, 40), 9},
+		{"in one part", snapshotFrames(t, whole, cfg.ClusterID, 1<<20), 9},
+		{"flipped bit", torn, 3},
+		{"ends early", snapshotFrames(t, whole, cfg.ClusterID, 40)[:4], 3},
+		{"another cluster", snapshotFrames(t, whole, "other", 40), 3},
+		{"older", snapshotFrames(t, older, cfg.ClusterID, 40), 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fc := &fakeControllers{scripts: map[string]func(*fakeStream, *controllerpb.FollowRequest){
+					"c1": func(s *fakeStream, r *controllerpb.FollowRequest) {
+						if r.MetadataOffset >= 0 {
+							return // only once
+						}
+						s.send(whole.position(), entryFrame(whole.entries[0]), entryFrame(whole.entries[1]))
+						s.send(tc.frames...)
+						s.idle(whole.position)
+					},
+				}}
+				fo, stop := followFixture(t, fc)
+				time.Sleep(1500 * time.Millisecond)
+				if got := fo.image().Offset(); got != tc.want {
+					t.Errorf("image at %d, want %d", got, tc.want)
+				}
+				stop()
+			})
+		})
+	}
 }

@@ -37,7 +37,7 @@ const (
 	verdictKeep verdict = iota
 	// verdictDelete: the topic was deleted, and the metadata waits for this broker to remove its data.
 	verdictDelete
-	// verdictStray: the metadata knows nothing of it. It is set aside, and removed only after a delay (F17).
+	// verdictStray: the metadata knows nothing of it. It is set aside, and removed only after a delay (KAFKA-16814).
 	verdictStray
 )
 

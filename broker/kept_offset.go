@@ -111,18 +111,16 @@ func (ko *keptOffset) write() error {
 	return nil
 }
 
-// run writes what was noted, at most once a second, until ctx ends; then once more.
+// run writes what was noted, at most once a second, until ctx ends.
 func (ko *keptOffset) run(ctx context.Context) {
 	for {
 		select {
 		case <-ko.wake:
 		case <-ctx.Done():
-			ko.writeOrLog()
 			return
 		}
 		ko.writeOrLog()
 		if !sleep(ctx, keptOffsetInterval) {
-			ko.writeOrLog()
 			return
 		}
 	}

@@ -56,6 +56,7 @@ func TestKeptOffsetIsWrittenOnceASecond(t *testing.T) {
 			t.Errorf("%d writes in 5 s", n)
 		}
 		s.stop()
+		ko.writeOrLog()
 		if ko.written != 99 {
 			t.Errorf("stopped at %d", ko.written)
 		}

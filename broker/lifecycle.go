@@ -135,7 +135,7 @@ func (lc *lifecycle) onRegistered(epoch image.BrokerEpoch, offset image.Metadata
 }
 
 // onFailed: a call got no answer, or any refusal. None is final: a duplicate registration ends with the old
-// session (F15), and a stale epoch leaves the broker as it is (it learns the rest from the metadata).
+// session (KAFKA-18106), and a stale epoch leaves the broker as it is (it learns the rest from the metadata).
 func (lc *lifecycle) onFailed() effects {
 	lc.calling = callNone
 	lc.again = false

@@ -117,7 +117,7 @@ func TestLifecycleLoopRunsThroughItsStates(t *testing.T) {
 	})
 }
 
-// A registration is repeated for ever; F15.
+// A registration is repeated for ever (KAFKA-18106).
 func TestRegistrationIsRepeatedUntilTheOldSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ll, c, _ := loopFixture(t)

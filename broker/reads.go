@@ -13,7 +13,8 @@ import (
 	"github.com/quorate/quorate/quorum/reader"
 )
 
-// reads answers ReaderApi from this broker's own image: the one that it has acted on.
+// reads answers ReaderApi from this broker's own image: the one that it has acted on, and at its start
+// the one that it has followed so far.
 type reads struct {
 	b *Broker
 }
@@ -22,7 +23,7 @@ type reads struct {
 // newest: whoever needs that asks the active controller.
 func (rs reads) Read(ctx context.Context, o *controllerpb.ReadOptions) (*image.Image, error) {
 	if o == nil || o.MinOffset == nil {
-		return rs.b.applied.image(), nil
+		return rs.b.present(), nil
 	}
 	return rs.b.applied.waitOffset(ctx, image.MetadataOffset(o.GetMinOffset()))
 }
@@ -49,7 +50,7 @@ func (rs reads) Heard(image.BrokerID) reader.Heard { return reader.Nothing }
 // Status is what the broker knows of itself, at once.
 func (rs reads) Status() *controllerpb.NodeStatusResponse {
 	b := rs.b
-	im := b.applied.image()
+	im := b.present()
 	return &controllerpb.NodeStatusResponse{
 		ClusterId: b.cfg.ClusterID, NodeId: int32(b.cfg.ID), DirectoryId: b.cfg.DirectoryID.Bytes(),
 		Roles: []string{"broker"}, State: b.lifecycle.current().state.String(),

@@ -63,12 +63,18 @@ func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
 	return r, nil
 }
 
-// position is what heartbeats carry: what was acted on, and before there is anything to act with, what was followed.
-func (b *Broker) position() (image.MetadataOffset, image.Chain) {
-	im := b.newest.image()
+// present is the image that the broker stands for: what was acted on, and before there is anything to act with, what was
+// followed.
+func (b *Broker) present() *image.Image {
 	if b.serving.Load() {
-		im = b.applied.image()
+		return b.applied.image()
 	}
+	return b.newest.image()
+}
+
+// position is what heartbeats carry.
+func (b *Broker) position() (image.MetadataOffset, image.Chain) {
+	im := b.present()
 	return im.Offset(), im.Chain()
 }
 

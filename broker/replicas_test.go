@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 // world is metadata in the making.
@@ -282,7 +284,7 @@ func TestRecreatedTopicStartsEmpty(t *testing.T) {
 	}
 }
 
-// F17: what belongs to this broker stays, by topic id; what the metadata does not know, or what says nothing of itself, is set
+// KAFKA-16814: what belongs to this broker stays, by topic id; what the metadata does not know, or what says nothing of itself, is set
 // aside; only what the metadata waits for is deleted.
 func TestStartJudgesTheDiskByTopicID(t *testing.T) {
 	dir := t.TempDir()
@@ -333,5 +335,95 @@ func TestLostReplicasAreThoseTheMetadataReliesOn(t *testing.T) {
 	}
 	if lost := lostReplicas(im, 3, func(image.PartitionID) bool { return false }); len(lost) != 0 {
 		t.Errorf("a broker without replicas lost %v", lost)
+	}
+}
+
+// A look for lagging followers that comes late says that this process stood still, not that they do.
+func TestLateLagCheckBlamesNobody(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h, w := newHosting(t, dir), newWorld(t)
+		clock := envtest.NewClock()
+		h.deps.now = clock.Now
+		h.start(t, w.put(brokerRecord(1, 0), brokerRecord(2, 1), topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2)))
+		appendOne(t, h.partition(t, 1, 0), 1)
+		s := newStage(t.Context())
+		s.run(h.checkLags)
+		time.Sleep(10 * time.Second)
+		clock.Jump(time.Minute) // stopped and continued
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if len(h.submitted) != 0 {
+			t.Fatalf("blamed the follower: %v", h.submitted[0].Proposal)
+		}
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if len(h.submitted) != 1 {
+			t.Fatalf("%d proposals after the follower stayed silent", len(h.submitted))
+		}
+		s.stop()
+	})
+}
+
+// Data that cannot be removed is reported with the reason, once; when it is gone that is reported too.
+func TestFailedDeletionIsReportedWithItsReason(t *testing.T) {
+	h, w := newHosting(t, t.TempDir()), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 1, 1)))
+	h.apply(w.put(removeRecord(1)))
+	name := log.Replica{Name: log.Name{Topic: "a"}, TopicID: topicID(1)}
+	h.removed(log.Removal{Replica: name, State: log.DirDeleting, Err: errors.New("permission denied")})
+	report := func(im *image.Image) (int, int) {
+		deleted, failed := deletionReport(im, 1, func(id image.TopicID) holding { return h.held()[id] })
+		return len(deleted), len(failed)
+	}
+	if d, f := report(w.im); d != 0 || f != 1 {
+		t.Errorf("%d deleted, %d failed", d, f)
+	}
+	told := w.put(&metadatapb.Record{Kind: &metadatapb.Record_ReplicaDeletionFailed{ReplicaDeletionFailed: &metadatapb.ReplicaDeletionFailed{
+		BrokerId: 1, TopicId: topicID(1).Bytes(), Failure: "permission denied", FailureSinceMs: 1,
+	}}})
+	if d, f := report(told); d != 0 || f != 0 {
+		t.Errorf("known already: %d deleted, %d failed", d, f)
+	}
+	for _, r := range h.logs.RemoveRenamed(t.Context()) {
+		h.removed(r)
+	}
+	if d, f := report(told); d != 1 || f != 0 {
+		t.Errorf("gone: %d deleted, %d failed", d, f)
+	}
+	if d, f := deletionReport(told, 2, func(image.TopicID) holding { return holding{} }); d != nil || f != nil {
+		t.Error("a broker that held nothing reports")
+	}
+}
+
+// A failure of the disk in a running log ends the broker; a log that does not load at the start is offline by itself.
+func TestDiskFailures(t *testing.T) {
+	dir := t.TempDir()
+	h, w := newHosting(t, dir), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 1, 1), topicRecord("b", 2), partitionRecord(2, 0, 1, 1)))
+	appendOne(t, h.partition(t, 1, 0), 1)
+	if err := h.logs.Shutdown(5); err != nil {
+		t.Fatal(err)
+	}
+	// A directory where the log's file should be.
+	segment := filepath.Join(dir, "a-0", "00000000000000000000.log")
+	if err := errors.Join(os.Remove(segment), os.Mkdir(segment, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	h = newHosting(t, dir)
+	h.start(t, w.im)
+	if len(h.failures) != 0 {
+		t.Errorf("the start failed: %q", h.failures)
+	}
+	if _, err := h.get(image.PartitionID{Topic: topicID(1)}); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("offline partition: %v", err)
+	}
+	h.partition(t, 2, 0)
+	if err := os.WriteFile(filepath.Join(dir, "c-0"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.apply(w.put(topicRecord("c", 3), partitionRecord(3, 0, 1, 1)))
+	if len(h.failures) != 1 || !strings.Contains(h.failures[0], "c-0") {
+		t.Errorf("failures: %q", h.failures)
 	}
 }

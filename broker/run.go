@@ -143,7 +143,7 @@ func (b *Broker) serve(s *stages, kafkaLn net.Listener) {
 	b.lifecycle.ready.fire()
 }
 
-// stop ends everything in order: clients first, and metadata is applied as long as they are served (F16); logs are
+// stop ends everything in order: clients first, and metadata is applied as long as they are served (KAFKA-14296); logs are
 // closed after everything that could touch them; the marker of a clean stop comes last.
 func (b *Broker) stop(s *stages, kafkaLn net.Listener) error {
 	b.server.setReady(false)
@@ -152,6 +152,7 @@ func (b *Broker) stop(s *stages, kafkaLn net.Listener) error {
 		_ = kafkaLn.Close()
 	}
 	s.metadata.stop()
+	b.kept.writeOrLog() // what the last image brought
 	s.work.stop()
 	b.fetcher.stop()
 	s.fetches.stop()

@@ -36,7 +36,7 @@ func (r *hostedReplica) readForReplica(q replica.ReadRequest) replica.ReadResult
 	}
 	if found.Diverging != nil {
 		out.Diverging = &partition.EpochEnd{Epoch: found.Diverging.Epoch, EndOffset: found.Diverging.EndOffset}
-		return out // it does not count (F12)
+		return out // it does not count (KAFKA-13141)
 	}
 	out.Records = found.Records
 	if !q.Counts {

@@ -2,8 +2,8 @@ package image
 
 // The three levels of a table: pages hang in leaves, leaves in branches, branches in one slice.
 const (
-	leafLen   = 32
-	branchLen = 64
+	leafLen   = 16
+	branchLen = 32
 	// branchPages is the number of pages below one branch.
 	branchPages = leafLen * branchLen
 )
@@ -27,7 +27,7 @@ type branch[P any] struct {
 type leaf[P any] struct {
 	gen uint64
 	// own has a bit for each page that was made by the writer of generation gen.
-	own   uint32
+	own   uint16
 	pages [leafLen]*P
 }
 

@@ -41,7 +41,7 @@ proto-check: ## buf lint, generated code up to date, nothing broken against the 
 rewrite: ## write the golden files anew; review them like code
 	go test $$(grep -rl --include='*_test.go' -e 'datadriven\.' -e 'golden\.' . | xargs -n1 dirname | sort -u) -rewrite
 
-bench: ## the benchmarks, medians of COUNT runs
+bench: ## the benchmarks, medians of COUNT=7 runs
 	@.ci/bench $(COUNT)
 
 chaos: ## kill and pause processes at random: ROUNDS=20 SEED=

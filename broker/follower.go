@@ -61,9 +61,10 @@ type follower struct {
 	cands *candidates
 	// least is what the image must reach before it is acted on: the kept offset at first, then also the position
 	// that the first stream began with.
-	least image.MetadataOffset
-	begun bool
-	isUp  bool
+	least   image.MetadataOffset
+	begun   bool
+	isUp    bool
+	lastLog time.Time // of a stream's end: one line a second
 }
 
 func newFollower(cfg *Config, open openStream, m *metrics, now func() time.Time, log *slog.Logger) *follower {
@@ -169,8 +170,11 @@ func (fo *follower) run(ctx context.Context) error {
 func (fo *follower) note(address string, err error) {
 	fo.metrics.streamEnds.WithLabelValues(streamEndReason(err)).Inc()
 	at := fo.image()
-	fo.log.Warn("metadata stream ended; going on at another controller",
-		"controller", address, "metadataOffset", at.Offset(), "error", err)
+	if now := fo.now(); fo.lastLog.IsZero() || now.Sub(fo.lastLog) >= failureLogInterval {
+		fo.lastLog = now
+		fo.log.Warn("metadata stream ended; going on at another controller",
+			"controller", address, "metadataOffset", at.Offset(), "error", err)
+	}
 	switch {
 	case errors.Is(err, ErrDiverged):
 		text := err.Error()

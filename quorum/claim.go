@@ -244,7 +244,6 @@ func (l *loop) expireSessions() {
 		ctx: context.Background(), cause: &metadatapb.Cause{Name: "SessionExpired"},
 		decide: func(v controller.View) plan { return planOf(controller.FenceStaleBrokers(v)) },
 		answer: func(result) {},
-		soft:   true,
 	})
 }
 

@@ -18,6 +18,8 @@ var (
 	ErrOutcomeUnknown = errors.New("quorum: leadership ended before the outcome was known; read before trying again")
 	// ErrQueueFull says that operationsQueuedMax requests wait already.
 	ErrQueueFull = errors.New("quorum: request queue is full")
+	// ErrGivenUp says that the caller's time was over before the request was decided: nothing was changed.
+	ErrGivenUp = errors.New("quorum: the request's time was over before it was decided")
 	// ErrStopped says that the node is stopping.
 	ErrStopped = errors.New("quorum: stopped")
 )
@@ -42,6 +44,10 @@ func refusal(err error, active *controllerpb.ActiveController) error {
 		detail.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
 			"%d requests wait at the active controller, the limit; try again later", operationsQueuedMax)
 		code = codes.ResourceExhausted
+	case errors.Is(err, ErrGivenUp):
+		detail.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+			"the request waited for longer than its time at the active controller and was not decided; try again")
+		code = codes.DeadlineExceeded
 	default:
 		var refused *controllerpb.RefusedError
 		if !errors.As(err, &refused) {

@@ -26,6 +26,9 @@ import (
 const (
 	// transferWait bounds the hand-over of leadership when the node stops.
 	transferWait = 2 * time.Second
+	// snapshotIntervalMin and snapshotIntervalMax bound the time between two looks at the number of entries.
+	snapshotIntervalMin = time.Second
+	snapshotIntervalMax = 15 * time.Second
 	// serverStopWait bounds the time in which calls under way may end when the node stops.
 	serverStopWait = time.Second
 )
@@ -62,12 +65,19 @@ func New(cfg Config) (*Node, error) {
 		ID:            raftnode.ServerID{NodeID: int32(cfg.NodeID), DirectoryID: cfg.DirectoryID.String()},
 		Dir:           filepath.Join(cfg.DataDir, "raft"),
 		ListenAddress: cfg.RaftAddress, AdvertisedAddress: cfg.RaftAdvertised, TLS: cfg.TLS,
-		ElectionTimeout: cfg.ElectionTimeout,
-		SnapshotEntries: cfg.SnapshotEntries, SnapshotBytes: uint64(cfg.SnapshotBytes), TrailingEntries: cfg.TrailingEntries,
+		ElectionTimeout:  cfg.ElectionTimeout,
+		SnapshotInterval: snapshotInterval(cfg.SnapshotEntries),
+		SnapshotEntries:  cfg.SnapshotEntries, SnapshotBytes: uint64(cfg.SnapshotBytes), TrailingEntries: cfg.TrailingEntries,
 		Fatal: cfg.Fatal, StoreFault: cfg.StoreFault,
 	})
 	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)
 	return n, nil
+}
+
+// snapshotInterval is how often Raft counts entries: about as often as a busy quorum fills the number, so that a small
+// number means what it says.
+func snapshotInterval(entries uint64) time.Duration {
+	return min(max(time.Duration(entries)*time.Millisecond, snapshotIntervalMin), snapshotIntervalMax)
 }
 
 // Run opens the stores, joins the quorum, serves, and blocks until the context ends or the node cannot go on. It then

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
@@ -17,8 +18,11 @@ type operation struct {
 	decide func(controller.View) plan
 	// answer is called exactly once, by the loop, and must not block.
 	answer func(result)
-	// soft operations refresh liveness; they are decided also when their caller has given up.
-	soft bool
+	// late is decided instead when the request has waited for longer than lateAfter, or its caller has given up: what it
+	// asks for is void then, but that it was sent is not. Nil: such a request is dropped undecided.
+	late      func(controller.View) plan
+	lateAfter time.Duration
+	arrived   time.Time
 }
 
 // plan is a decision with its response's type taken off.
@@ -54,7 +58,12 @@ func planOf[R any](d controller.Decision[R], err error) plan {
 
 // submit puts a decision through the loop and waits for its commit. It may be called from any goroutine.
 func submit[R any](ctx context.Context, l *loop, cause *metadatapb.Cause, decide func(controller.View) (controller.Decision[R], error)) (R, *image.Image, error) {
-	res, err := l.do(ctx, &operation{ctx: ctx, cause: cause, decide: func(v controller.View) plan { return planOf(decide(v)) }})
+	return await[R](ctx, l, &operation{ctx: ctx, cause: cause, decide: func(v controller.View) plan { return planOf(decide(v)) }})
+}
+
+// await puts an operation through the loop and takes its response.
+func await[R any](ctx context.Context, l *loop, op *operation) (R, *image.Image, error) {
+	res, err := l.do(ctx, op)
 	if err != nil {
 		var none R
 		return none, nil, err
@@ -67,6 +76,7 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 	if l.active.Load() == nil {
 		return result{}, ErrNotActive
 	}
+	op.arrived = l.env.Now()
 	answered := make(chan result, 1)
 	op.answer = func(r result) { answered <- r }
 	select {
@@ -83,4 +93,9 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 	case <-l.stopped:
 		return result{}, ErrOutcomeUnknown
 	}
+}
+
+// isLate tells whether what the request asks for is void by now.
+func (op *operation) isLate(now time.Time) bool {
+	return op.ctx.Err() != nil || op.lateAfter > 0 && now.Sub(op.arrived) > op.lateAfter
 }

@@ -43,16 +43,22 @@ type proposal struct {
 // decide runs one decision against the pending image and puts its records into it.
 func (l *loop) decide(op *operation) {
 	c := l.claim
-	if !op.soft && op.ctx.Err() != nil {
-		op.answer(result{err: ErrQueueFull})
-		return
+	decide := op.decide
+	if op.isLate(l.env.Now()) {
+		if op.late == nil {
+			l.metrics.OperationsRefused.Add(1)
+			op.answer(result{err: ErrGivenUp})
+			return
+		}
+		decide = op.late
 	}
-	if op.decide == nil {
+	if decide == nil {
 		c.open.due = true
 		c.open.parked = append(c.open.parked, parked{answer: op.answer})
 		return
 	}
-	p := op.decide(l.view())
+	l.metrics.OperationsDecided.Add(1)
+	p := decide(l.view())
 	if p.liveness != nil {
 		c.liveness = *p.liveness
 	}
@@ -69,6 +75,7 @@ func (l *loop) decide(op *operation) {
 		op.answer(result{err: err})
 		return
 	}
+	l.env.At("controller.decided." + op.cause.GetName())
 	l.park(parked{response: p.response, answer: op.answer})
 }
 

@@ -50,16 +50,26 @@ func (s *brokerServer) RegisterBroker(ctx context.Context, r *controllerpb.Regis
 	return response, err
 }
 
-// BrokerHeartbeat implements BrokerApi. The committed offset is told as of the answer, so that a broker can see that its
-// stream is behind.
+// BrokerHeartbeat implements BrokerApi. One that waited for half a heartbeat interval only counts as a sign of life
+// (KAFKA-15019). The committed offset is told as of the answer, so that a broker can see that its stream is behind.
 func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
-	s.n.compareChains(r)
-	response, im, err := ask(ctx, s.n, brokerCause("BrokerHeartbeat", r.GetBrokerId()), r, controller.BrokerHeartbeat)
+	n := s.n
+	n.compareChains(r)
+	cause := brokerCause("BrokerHeartbeat", r.GetBrokerId())
+	cause.Principal = principalOf(ctx)
+	response, im, err := await[*controllerpb.BrokerHeartbeatResponse](ctx, n.loop, &operation{
+		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2,
+		decide: func(v controller.View) plan { return planOf(controller.BrokerHeartbeat(v, r)) },
+		late:   func(v controller.View) plan { return planOf(controller.LateHeartbeat(v, r)) },
+	})
 	if err != nil {
-		return nil, err
+		return nil, refusal(err, n.activeController())
+	}
+	if response == nil {
+		return nil, refusal(ErrGivenUp, n.activeController())
 	}
 	response.CommittedOffset = int64(im.Offset())
-	response.ActiveController = s.n.activeController()
+	response.ActiveController = n.activeController()
 	return response, nil
 }
 

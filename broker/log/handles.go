@@ -160,12 +160,6 @@ func (h *handles) shut(f *cachedFile, file env.File) {
 	}
 }
 
-func (h *handles) openCount() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.open
-}
-
 func (h *handles) forget(f *cachedFile) {
 	h.unlink(f)
 	f.file = nil

@@ -284,3 +284,13 @@ func Eventually(t testing.TB, what string, check func() error) {
 		}
 	}
 }
+
+// Running tells whether the member's node runs.
+func (m *Member) Running() bool {
+	select {
+	case <-m.done:
+		return false
+	default:
+		return true
+	}
+}

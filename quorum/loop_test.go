@@ -1,0 +1,132 @@
+package quorum
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
+	brokerpb "github.com/quorate/quorate/proto/broker/v1"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+// refusingRaft says that this node leads and refuses every entry, as the library does after a transfer that was given up
+// (hashicorp/raft GH-696).
+type refusingRaft struct {
+	*raftnode.Node
+	changed chan struct{}
+}
+
+func (r *refusingRaft) Leadership() raftnode.Leadership {
+	return raftnode.Leadership{Leader: true, Takeover: 1}
+}
+func (r *refusingRaft) LeadershipChanged() <-chan struct{} { return r.changed }
+
+func (r *refusingRaft) Apply([]byte) *raftnode.Proposal { return new(raftnode.Proposal) }
+
+// StartWaiter returns a waiter that takes nothing: every claim counts as refused.
+func (r *refusingRaft) StartWaiter(max int) *raftnode.Waiter {
+	w := r.Node.StartWaiter(max)
+	w.Stop()
+	return w
+}
+
+type emptyMachine struct{}
+
+func (emptyMachine) Offer(fsm.Offer)     {}
+func (emptyMachine) Image() *image.Image { return image.Empty() }
+
+// F21: a Raft leader that nobody lets claim ends its process within a bound; its heartbeats would keep everyone else from
+// being elected.
+func TestF21RefusedClaimsEndTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		raft := &refusingRaft{Node: raftnode.New(raftnode.Config{}), changed: make(chan struct{}, 1)}
+		raft.changed <- struct{}{}
+		var fatal atomic.Pointer[error]
+		begun := time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		cfg := &Config{
+			ElectionTimeout: 300 * time.Millisecond, HeartbeatInterval: 2 * time.Second,
+			Env: env.OS(""), Logger: slog.New(slog.DiscardHandler),
+			Fatal: func(err error) { fatal.Store(&err); cancel() },
+		}
+		l := newLoop(cfg, &Metrics{}, raft, emptyMachine{})
+		done := make(chan struct{})
+		go func() { defer close(done); l.run(ctx) }()
+		<-done
+		if fatal.Load() == nil {
+			t.Fatal("the loop ended without a reason")
+		}
+		if took := time.Since(begun); took < 900*time.Millisecond || took > 1500*time.Millisecond {
+			t.Errorf("ended after %v, want a little more than three election time-outs", took)
+		}
+		if l.active.Load() != nil {
+			t.Error("active without a claim")
+		}
+	})
+}
+
+// Every method of every service has a role, and the table names no others.
+func TestEveryMethodHasARole(t *testing.T) {
+	known := map[string]bool{}
+	for _, service := range []grpc.ServiceDesc{
+		controllerpb.BrokerApi_ServiceDesc, controllerpb.OperatorApi_ServiceDesc, controllerpb.ControllerApi_ServiceDesc,
+		controllerpb.ReaderApi_ServiceDesc, controllerpb.MetadataStream_ServiceDesc, brokerpb.ReplicaApi_ServiceDesc,
+	} {
+		for _, m := range service.Methods {
+			known["/"+service.ServiceName+"/"+m.MethodName] = true
+		}
+		for _, s := range service.Streams {
+			known["/"+service.ServiceName+"/"+s.StreamName] = true
+		}
+	}
+	for method := range known {
+		if MethodRoles[method] == "" {
+			t.Errorf("%s has no role", method)
+		}
+		if err := authorize(method); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	for method := range MethodRoles {
+		if !known[method] {
+			t.Errorf("the table names %s, which no service has", method)
+		}
+	}
+	if authorize("/quorate.controller.v1.Unknown/Call") == nil {
+		t.Error("a method without a role is let pass")
+	}
+}
+
+// A configuration that is wrong names its field.
+func TestConfigValidateNamesTheField(t *testing.T) {
+	good := Config{
+		ClusterID: "c", DirectoryID: image.UUID{1}, DataDir: "d", Env: env.OS(""), Logger: slog.New(slog.DiscardHandler),
+		Fatal: func(error) {},
+	}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"ClusterID":      func(c *Config) { c.ClusterID = "" },
+		"DirectoryID":    func(c *Config) { c.DirectoryID = image.UUID{} },
+		"DataDir":        func(c *Config) { c.DataDir = "" },
+		"Fatal":          func(c *Config) { c.Fatal = nil },
+		"SessionTimeout": func(c *Config) { c.SessionTimeout = time.Second },
+	} {
+		bad := good
+		change(&bad)
+		if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ GOBIN := $(shell go env GOROOT)/bin
 # Packages whose tests start processes; everything else is tested without processes.
 PROCESS_PACKAGES := /test/cluster$$|/test/chaos$$
 ROUNDS ?= 20
+KILLS  ?= 200
 SEED   ?=
 COUNT  ?= 7
 
@@ -44,8 +45,8 @@ rewrite: ## write the golden files anew; review them like code
 bench: ## the benchmarks, medians of COUNT=7 runs
 	@.ci/bench $(COUNT)
 
-chaos: ## kill and pause processes at random: ROUNDS=20 SEED=
-	@.ci/chaos '$(ROUNDS)' '$(SEED)'
+chaos: ## kill and pause processes at random: ROUNDS=20 KILLS=200 SEED=
+	@.ci/chaos '$(ROUNDS)' '$(KILLS)' '$(SEED)'
 
 clean: ## remove what build made
 	rm -rf bin

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -83,7 +84,26 @@ func TestBrokerLivesADayWithAFakeController(t *testing.T) {
 		if n := len(q.reports); n != 1 {
 			t.Errorf("%d reports", n)
 		}
+		metrics := prometheus.NewRegistry()
+		if err := again.Register(metrics); err != nil {
+			t.Error(err)
+		}
+		families, err := metrics.Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "quorate_broker_state" && f.Metric[0].Gauge.GetValue() != float64(StateRunning) {
+				t.Errorf("state %v", f.Metric[0].Gauge.GetValue())
+			}
+		}
+		if err := again.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
 		again.end(t)
+		if err := again.Run(t.Context()); !errors.Is(err, ErrRunning) {
+			t.Errorf("a second Run: %v", err)
+		}
 	})
 }
 

@@ -32,7 +32,6 @@ type segment struct {
 	sinceIndex     int64 // bytes since the newest index entry
 	lastTime       timeEntry
 	onDisk         bool // the .log file exists
-	dirSynced      bool // its directory entry has reached the disk
 
 	mu sync.Mutex // guards what follows
 	// maxTimestamp is the largest timestamp, in the batch that ends at maxOffset.

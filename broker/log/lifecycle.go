@@ -75,8 +75,8 @@ func (m *Manager) StopReported() error {
 }
 
 // Shutdown closes all logs, synced, writes the checkpoints, and then the marker of a clean stop with the broker's epoch,
-// [image.NoBrokerEpoch] if it never registered. The marker is left out if a log failed or loading did not end. Nobody
-// may use the logs any more; Run must have returned. The first error is returned after everything was tried.
+// [image.NoBrokerEpoch] if it never registered. The marker is left out if a log failed, if one could not be loaded, or if
+// loading did not end. Nobody may use the logs any more; Run must have returned. The first error is returned after everything was tried.
 func (m *Manager) Shutdown(epoch image.BrokerEpoch) error {
 	m.mu.Lock()
 	if !m.started || m.closed {
@@ -84,7 +84,7 @@ func (m *Manager) Shutdown(epoch image.BrokerEpoch) error {
 		return ErrNotStarted
 	}
 	m.closed = true
-	whole := m.loaded || m.clean
+	whole := (m.loaded || m.clean) && !m.loadFailed
 	if epoch == image.NoBrokerEpoch {
 		epoch = m.stop.PreviousBrokerEpoch
 	}

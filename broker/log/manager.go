@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -36,7 +37,9 @@ type Manager struct {
 	mu sync.Mutex // guards what follows; a log's locks are never taken under it
 	// started, loaded: Start has returned, FinishLoading was called.
 	started, loaded bool
-	closed          bool
+	// loadFailed tells that a log is on disk that was not recovered: a marker of a clean stop would have it trusted.
+	loadFailed bool
+	closed     bool
 	// clean tells that logs on disk were left by a clean stop.
 	clean bool
 	stop  Stop
@@ -149,6 +152,8 @@ func (m *Manager) open(r Replica, config LogConfig) (*Log, Recovered, error) {
 	if o.err != nil {
 		m.mu.Lock()
 		delete(m.logs, r.Name)
+		var refusal *Error
+		m.loadFailed = m.loadFailed || !errors.As(o.err, &refusal)
 		m.mu.Unlock()
 	}
 	close(o.done)

@@ -141,6 +141,32 @@ func TestNoMarkerUnlessLoadingEnded(t *testing.T) {
 	}
 }
 
+// A log that could not be loaded was not recovered: the next life must not trust it.
+func TestNoMarkerIfALogWasNotLoaded(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	fill(t, r.open(foo0), 1, 3)
+	r.disk.Restart()
+	r.change(logFile(foo0, 0, ".log"), func(p []byte) []byte { return p[:len(p)-5] })
+	faults := envtest.NewFaults()
+	r.fs = envtest.NewFS(r.disk, faults)
+	r.start()
+	stop := faults.Add(envtest.Rule{Kind: "read", Name: "*.log"})
+	reports := r.Load(t.Context(), []log.Replica{foo0}, func(log.Replica) log.LogConfig { return r.config.Log })
+	if reports[0].Err == nil {
+		t.Fatal("no failure")
+	}
+	stop()
+	r.FinishLoading()
+	r.must(r.Shutdown(3))
+	if got := r.start(); got.Kind == clean {
+		t.Errorf("%+v", got)
+	}
+	if _, recovered := r.load(foo0); recovered.LogEndOffset != 2 {
+		t.Errorf("%+v", recovered)
+	}
+}
+
 func TestOtherTopicOfTheSameName(t *testing.T) {
 	r := newRig(t)
 	r.start()

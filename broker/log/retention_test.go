@@ -2,6 +2,7 @@ package log_test
 
 import (
 	"context"
+	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,12 @@ import (
 	"github.com/quorate/quorate/broker/log/logtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "400"); err != nil { // a default; the command line is read later
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // Ten batches of 78 bytes, two in a segment.
 func TestRetention(t *testing.T) {

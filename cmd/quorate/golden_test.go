@@ -33,6 +33,7 @@ func id16(b byte) []byte { return bytes.Repeat([]byte{b}, 16) }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	t.Parallel() // a transcript waits more than it works
 	w := &world{silent: clienttest.Silent(t), fenced: map[int32]bool{}, files: t.TempDir()}
 	w.active = clienttest.Start(t, clienttest.Handlers{ListBrokers: w.listBrokers})
 	w.standby = clienttest.Start(t, clienttest.Handlers{ListBrokers: w.listBrokers})

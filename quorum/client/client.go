@@ -123,10 +123,11 @@ func (c *Client) Cached() (Controller, bool) {
 }
 
 // Active is the active controller: the one followed now, or one found by asking until the context ends
-// ([ErrNoController]).
+// ([ErrNoController], with what each said in the last round that was finished).
 func (c *Client) Active(ctx context.Context) (Controller, error) {
-	wait, rounds := roundWaitMin, 0
-	for {
+	var said error
+	wait := roundWaitMin
+	for rounds := 0; ; rounds++ {
 		if a, ok := c.Cached(); ok {
 			return a, nil
 		}
@@ -134,9 +135,11 @@ func (c *Client) Active(ctx context.Context) (Controller, error) {
 		if err == nil || errors.Is(err, ErrClosed) {
 			return a, err
 		}
-		rounds++
+		if said == nil || ctx.Err() == nil {
+			said = err
+		}
 		if !sleep(ctx, wait) {
-			return Controller{}, err
+			return Controller{}, said
 		}
 		wait = min(2*wait, roundWaitMax)
 	}

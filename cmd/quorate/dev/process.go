@@ -27,8 +27,10 @@ type process struct {
 	state *os.ProcessState
 }
 
-// start runs a node in its own process group. It watches the read end of the pipe that ends with the supervisor.
-func start(n Node, environ []string, parent *os.File) (*process, error) {
+// start runs a node in its own process group. It watches the read end of a pipe whose other end dies with the supervisor.
+// Each node has a pipe of its own: whether a pipe blocks is a property of the pipe, not of a descriptor, and starting one node
+// would change it under another that reads.
+func start(n Node, environ []string) (*process, error) {
 	log, err := os.OpenFile(n.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -38,17 +40,24 @@ func start(n Node, environ []string, parent *os.File) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	parent, hold, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
 	cmd := exec.Command(n.Argv[0], n.Argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(nodeEnviron(environ), fmt.Sprintf("%s=%d", node.ParentVariable, childDescriptor))
 	cmd.ExtraFiles = []*os.File{parent}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
+		hold.Close()
 		return nil, fmt.Errorf("cannot start %s %d: %w", n.role(), n.ID, err)
 	}
 	p := &process{node: n, cmd: cmd, logFrom: info.Size(), ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
+		defer hold.Close()
 		_ = cmd.Wait() // the state says it all
 		p.state = cmd.ProcessState
 	}()

@@ -31,10 +31,8 @@ type supervisor struct {
 	dir     string
 	cluster *Cluster
 	client  *client.Client
-	// alive is the write end of the pipe that nodes watch; parent is the read end that they inherit.
-	alive, parent *os.File
-	processes     map[int]*process
-	restarts      map[int]restart
+	processes map[int]*process
+	restarts  map[int]restart
 }
 
 // restart is when a dead node is started again.
@@ -57,7 +55,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := s.open(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.client.Close(), s.parent.Close(), s.alive.Close()) }()
+	defer func() { err = errors.Join(err, s.client.Close()) }()
 	err = s.serve(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // told to stop while starting
@@ -96,10 +94,6 @@ func (s *supervisor) open() (err error) {
 		return err
 	}
 	s.client, err = client.New(client.Config{Network: s.env.Network, Controllers: s.cluster.Controllers, ClusterID: s.cluster.ClusterID})
-	if err != nil {
-		return err
-	}
-	s.parent, s.alive, err = os.Pipe()
 	return err
 }
 
@@ -140,7 +134,7 @@ func (s *supervisor) serve(ctx context.Context) error {
 
 func (s *supervisor) start(i int) error {
 	n := &s.cluster.Nodes[i]
-	p, err := start(*n, s.options.Environ, s.parent)
+	p, err := start(*n, s.options.Environ)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,11 @@ const (
 )
 
 type supervisor struct {
-	options Options
-	env     *env.Env
-	dir     string
-	cluster *Cluster
-	client  *client.Client
+	options   Options
+	env       *env.Env
+	dir       string
+	cluster   *Cluster
+	client    *client.Client
 	processes map[int]*process
 	restarts  map[int]restart
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cmd/quorate/dev"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -103,7 +102,7 @@ func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(c
 		if f := explain(err); f.exit != exitUnavailable {
 			return err
 		}
-		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "node %d at %s does not answer: %s", r.node, address, status.Convert(err).Message())
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "node %d at %s does not answer; see whether it runs", r.node, address)
 	}
 	return nil
 }

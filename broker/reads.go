@@ -7,8 +7,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/quorate/quorate/broker/kafka"
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/reader"
 )
@@ -58,6 +60,15 @@ func (rs reads) Status() *controllerpb.NodeStatusResponse {
 		MetadataOffset:   int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
 	}
 }
+
+// Settings are the broker's own configuration.
+func (rs reads) Settings() reader.Settings { return brokerSettings{settingsOf(rs.b.cfg.Settings)} }
+
+// brokerSettings adds the keys that clients can ask for.
+type brokerSettings struct{ kafka.Configs }
+
+// Keys lists the keys of topics or of brokers.
+func (brokerSettings) Keys(t metadatapb.ResourceType) []string { return kafka.ConfigKeys(t) }
 
 // Wait returns when the broker has acted on the offset and holds nothing more of the topics.
 func (rs reads) Wait(ctx context.Context, r *controllerpb.WaitMetadataRequest) (image.MetadataOffset, error) {

@@ -26,6 +26,7 @@ type claim struct {
 	committed *image.Image
 	pending   *image.Image
 	liveness  controller.Liveness
+	rounds    rounds
 
 	open      batch
 	ready     []*proposal
@@ -108,7 +109,7 @@ func (l *loop) onClaimed(out raftnode.Outcome) {
 		index: claimed.Index, term: claimed.Term, sequence: 1,
 		base: claimed.Image.Offset() + 1, chain: claimed.Image.Chain(), timeMs: claimed.TimeMs,
 		committed: claimed.Image, pending: claimed.Image,
-		liveness: controller.NewLiveness(claimed.Image, now),
+		liveness: controller.NewLiveness(claimed.Image, now), rounds: l.firstRounds(),
 	}
 	l.env.At("controller.claim.applied")
 	l.decide(&operation{
@@ -201,6 +202,7 @@ func (l *loop) onTick() {
 	}
 	if l.claim != nil {
 		l.expireSessions()
+		l.electInBackground()
 		l.publishSoft()
 		return
 	}

@@ -77,9 +77,21 @@ type Config struct {
 	// 1 compares each, as tests do. Default 1024.
 	VerifyEvery int
 
+	// LeaderRebalance lets leadership return to preferred replicas by itself, auto.leader.rebalance.enable. Default false.
+	LeaderRebalance bool
+	// ImbalanceCheckInterval is the time between two looks for leaders that are not preferred,
+	// leader.imbalance.check.interval.seconds. Default 5 min.
+	ImbalanceCheckInterval time.Duration
+	// UncleanCheckInterval is the time between two looks for partitions without a leader whose topic allows unclean
+	// elections. A change of the config acts at once; this catches what was missed. Default 5 min, as in Kafka.
+	UncleanCheckInterval time.Duration
+
 	// Limits and Defaults are given to every decision.
 	Limits   controller.Limits
 	Defaults controller.Defaults
+
+	// Settings are the values that are not in the metadata log, for DescribeConfigs. Nil: none.
+	Settings Settings
 
 	// StoreFault is called before each call of a Raft store; its error becomes the call's. For tests.
 	StoreFault func(raftnode.StoreCall) error
@@ -100,6 +112,8 @@ func (c *Config) Validate() error {
 	setDefault(&c.SnapshotBytes, 20<<20)
 	setDefault(&c.TrailingEntries, 20000)
 	setDefault(&c.VerifyEvery, 1024)
+	setDefault(&c.ImbalanceCheckInterval, 5*time.Minute)
+	setDefault(&c.UncleanCheckInterval, 5*time.Minute)
 	switch {
 	case c.ClusterID == "":
 		return errors.New("quorum: ClusterID is empty; format the data directory")

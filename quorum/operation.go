@@ -36,6 +36,8 @@ type plan struct {
 	reasons []controller.Reason
 	// liveness is the soft state after the decision; nil leaves it.
 	liveness *controller.Liveness
+	// then is decided right after, before anything else, if records are written; the answer rests on both. Nil: nothing.
+	then *operation
 	// err refuses the request as a whole.
 	err error
 }

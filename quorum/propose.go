@@ -76,6 +76,9 @@ func (l *loop) decide(op *operation) {
 		return
 	}
 	l.env.At("controller.decided." + op.cause.GetName())
+	if p.then != nil {
+		l.decide(p.then)
+	}
 	l.park(parked{response: p.response, answer: op.answer})
 }
 

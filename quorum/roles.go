@@ -34,14 +34,21 @@ var MethodRoles = map[string]Role{
 	controllerpb.MetadataStream_Follow_FullMethodName:         RoleBroker,
 	brokerpb.ReplicaApi_Fetch_FullMethodName:                  RoleBroker,
 
-	controllerpb.OperatorApi_CreateTopics_FullMethodName: RoleOperator,
-	controllerpb.OperatorApi_DeleteTopics_FullMethodName: RoleOperator,
+	controllerpb.OperatorApi_CreateTopics_FullMethodName:                RoleOperator,
+	controllerpb.OperatorApi_DeleteTopics_FullMethodName:                RoleOperator,
+	controllerpb.OperatorApi_CreatePartitions_FullMethodName:            RoleOperator,
+	controllerpb.OperatorApi_AlterConfigs_FullMethodName:                RoleOperator,
+	controllerpb.OperatorApi_ElectLeaders_FullMethodName:                RoleOperator,
+	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RoleOperator,
+	controllerpb.OperatorApi_UnregisterBroker_FullMethodName:            RoleOperator,
 
-	controllerpb.ReaderApi_DescribeTopics_FullMethodName: RoleReader,
-	controllerpb.ReaderApi_ListBrokers_FullMethodName:    RoleReader,
-	controllerpb.ReaderApi_DumpImage_FullMethodName:      RoleReader,
-	controllerpb.ReaderApi_NodeStatus_FullMethodName:     RoleReader,
-	controllerpb.ReaderApi_WaitMetadata_FullMethodName:   RoleReader,
+	controllerpb.ReaderApi_DescribeTopics_FullMethodName:    RoleReader,
+	controllerpb.ReaderApi_ListBrokers_FullMethodName:       RoleReader,
+	controllerpb.ReaderApi_ListReassignments_FullMethodName: RoleReader,
+	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:   RoleReader,
+	controllerpb.ReaderApi_DumpImage_FullMethodName:         RoleReader,
+	controllerpb.ReaderApi_NodeStatus_FullMethodName:        RoleReader,
+	controllerpb.ReaderApi_WaitMetadata_FullMethodName:      RoleReader,
 }
 
 // isOpen tells whether a method belongs to a service that everyone may call.

@@ -127,16 +127,6 @@ func (s *peerServer) RegisterController(ctx context.Context, r *controllerpb.Reg
 	return response, err
 }
 
-func unfenced(im *image.Image) []int32 {
-	var ids []int32
-	for b := range im.Brokers() {
-		if !b.Fenced {
-			ids = append(ids, int32(b.ID))
-		}
-	}
-	return ids
-}
-
 type principalKey struct{}
 
 // principalOf is who sent the request.

@@ -9,6 +9,19 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
+// ConfigKeys lists the keys of topics or of brokers that clients are shown, by name.
+func ConfigKeys(t metadatapb.ResourceType) []string {
+	defs := topicConfigDefs
+	if t == metadatapb.ResourceType_RESOURCE_TYPE_BROKER {
+		defs = brokerConfigDefs
+	}
+	names := make([]string, len(defs))
+	for i := range defs {
+		names[i] = defs[i].name
+	}
+	return names
+}
+
 // configValue is a key with all the values that it could have, the one in force first.
 type configValue struct {
 	def    *configDef

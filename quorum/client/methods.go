@@ -26,18 +26,34 @@ var repeats = map[string]Repeat{
 	controllerpb.BrokerApi_ReportDeletions_FullMethodName:        RepeatOnce,
 	controllerpb.ControllerApi_RegisterController_FullMethodName: RepeatOnce,
 	controllerpb.OperatorApi_CreateTopics_FullMethodName:         RepeatOnce, // by topic ids and request id
-	controllerpb.ReaderApi_DescribeTopics_FullMethodName:         RepeatAlways,
-	controllerpb.ReaderApi_ListBrokers_FullMethodName:            RepeatAlways,
-	controllerpb.ReaderApi_DumpImage_FullMethodName:              RepeatAlways,
-	controllerpb.ReaderApi_NodeStatus_FullMethodName:             RepeatAlways,
-	controllerpb.ReaderApi_WaitMetadata_FullMethodName:           RepeatAlways,
+	// A value that is set twice, or a target, is the same value and target; a cancel that was carried out is refused.
+	controllerpb.OperatorApi_AlterConfigs_FullMethodName:                RepeatOnce,
+	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RepeatOnce,
+	controllerpb.ReaderApi_ListReassignments_FullMethodName:             RepeatAlways,
+	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:               RepeatAlways,
+	controllerpb.ReaderApi_DescribeTopics_FullMethodName:                RepeatAlways,
+	controllerpb.ReaderApi_ListBrokers_FullMethodName:                   RepeatAlways,
+	controllerpb.ReaderApi_DumpImage_FullMethodName:                     RepeatAlways,
+	controllerpb.ReaderApi_NodeStatus_FullMethodName:                    RepeatAlways,
+	controllerpb.ReaderApi_WaitMetadata_FullMethodName:                  RepeatAlways,
 }
 
-// mayRepeat decides for one request. A create is recognised when it comes again only if it brings its topic ids.
+// mayRepeat decides for one request. One that only validates is a read. A create is recognised when it comes again only
+// if it brings its topic ids, and a cancel never.
 func mayRepeat(method string, request any) Repeat {
-	if create, ok := request.(*controllerpb.CreateTopicsRequest); ok {
-		for _, t := range create.GetTopics() {
-			if len(t.GetTopicId()) == 0 && !create.GetValidateOnly() {
+	if r, ok := request.(interface{ GetValidateOnly() bool }); ok && r.GetValidateOnly() {
+		return RepeatAlways
+	}
+	switch r := request.(type) {
+	case *controllerpb.CreateTopicsRequest:
+		for _, t := range r.GetTopics() {
+			if len(t.GetTopicId()) == 0 {
+				return RepeatNever
+			}
+		}
+	case *controllerpb.AlterPartitionReassignmentsRequest:
+		for _, p := range r.GetPartitions() {
+			if p.GetReplicas() == nil {
 				return RepeatNever
 			}
 		}

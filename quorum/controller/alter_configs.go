@@ -11,87 +11,47 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// ConfigOp is one of Kafka's incremental operations (KIP-339), with Kafka's numbers.
-type ConfigOp int8
-
-const (
-	ConfigSet      ConfigOp = 0
-	ConfigDelete   ConfigOp = 1
-	ConfigAppend   ConfigOp = 2
-	ConfigSubtract ConfigOp = 3
-)
-
-// AlterConfigsRequest changes dynamic configs.
-type AlterConfigsRequest struct {
-	Resources    []AlterableResource
-	ValidateOnly bool
-}
-
-// AlterableResource is a topic by name, a broker by decimal id, or all brokers by the empty name.
-type AlterableResource struct {
-	Type metadatapb.ResourceType
-	Name string
-	Ops  []AlterableConfig
-}
-
-// AlterableConfig is one operation on one key.
-type AlterableConfig struct {
-	Key   string
-	Op    ConfigOp
-	Value string
-}
-
-// ResourceResult is the answer for one resource; Err is nil for NONE.
-type ResourceResult struct {
-	Type metadatapb.ResourceType
-	Name string
-	Err  *controllerpb.Error
-}
-
-// AlterConfigsResponse holds the answers in the order of the request.
-type AlterConfigsResponse struct {
-	Resources []ResourceResult
-	// Records that would be written, with ValidateOnly.
-	Records []*metadatapb.Record
-}
-
 // AlterConfigs sets and removes dynamic configs, in one atomic decision. One failing key fails its resource; other
 // resources go on. What does not change is not written.
 //
-//	INVALID_REQUEST             the resource stands in the request a second time, or is of an unknown type
-//	INVALID_CONFIG              a key that stands there twice, is unknown, has a value outside its bounds, or is appended
-//	                            to without being a list
+//	INVALID_REQUEST             the resource stands in the request a second time, or is of an unknown type; an operation
+//	                            is unknown or has no value; one that does not set, in a resource that is replaced
+//	INVALID_CONFIG              a key that stands there twice, is unknown, has a value outside its bounds, is appended
+//	                            to without being a list, is for all brokers and set for one, or is the value of
+//	                            min.insync.replicas for all brokers, which can be changed but not removed
 //	UNKNOWN_TOPIC_OR_PARTITION  no such topic
 //	BROKER_ID_NOT_REGISTERED    no such broker
 //	POLICY_VIOLATION            the whole request: more records or bytes than one batch may have
 //
+// A resource that is replaced loses what the request does not name (Kafka's older AlterConfigs).
+//
 // Values that decisions use act on the next decision at once. What they mean for partitions as they are, ApplyConfigs
 // finds out; the caller decides it next.
-func AlterConfigs(v View, req *AlterConfigsRequest) (Decision[*AlterConfigsResponse], error) {
-	d := Decision[*AlterConfigsResponse]{Atomic: true, Response: &AlterConfigsResponse{}}
+func AlterConfigs(v View, req *controllerpb.AlterConfigsRequest) (Decision[*controllerpb.AlterConfigsResponse], error) {
+	d := Decision[*controllerpb.AlterConfigsResponse]{Atomic: true, Response: &controllerpb.AlterConfigsResponse{}}
 	type resource struct {
 		kind metadatapb.ResourceType
 		name string
 	}
 	seen := make(map[resource]bool)
 	var records []*metadatapb.Record
-	for _, r := range req.Resources {
+	for _, r := range req.GetResources() {
 		var written []*metadatapb.Record
 		err := checkResource(v.Image, r)
-		if seen[resource{r.Type, r.Name}] {
-			err = controllerpb.NewError(codeInvalidRequest, "the resource %q stands in the request twice", r.Name)
+		if seen[resource{r.GetType(), r.GetName()}] {
+			err = controllerpb.NewError(codeInvalidRequest, "the resource %q stands in the request twice", r.GetName())
 		}
-		seen[resource{r.Type, r.Name}] = true
+		seen[resource{r.GetType(), r.GetName()}] = true
 		if err == nil {
 			written, err = alterResource(v.Image, r)
 		}
 		records = append(records, written...)
-		d.Response.Resources = append(d.Response.Resources, ResourceResult{Type: r.Type, Name: r.Name, Err: err})
+		d.Response.Resources = append(d.Response.Resources, &controllerpb.AlterableResourceResult{Type: r.GetType(), Name: r.GetName(), Error: err})
 	}
 	if err := v.Limits.CheckAtomic(len(records), sizeOf(records)); err != nil {
-		return Decision[*AlterConfigsResponse]{}, err
+		return Decision[*controllerpb.AlterConfigsResponse]{}, err
 	}
-	if req.ValidateOnly {
+	if req.GetValidateOnly() {
 		d.Response.Records = records
 	} else {
 		d.Records = records
@@ -99,81 +59,113 @@ func AlterConfigs(v View, req *AlterConfigsRequest) (Decision[*AlterConfigsRespo
 	return d, nil
 }
 
-func checkResource(im *image.Image, r AlterableResource) *controllerpb.Error {
-	switch r.Type {
+func checkResource(im *image.Image, r *controllerpb.AlterableResource) *controllerpb.Error {
+	switch r.GetType() {
 	case metadatapb.ResourceType_RESOURCE_TYPE_TOPIC:
-		if _, ok := im.TopicByName(r.Name); !ok {
-			return controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", r.Name)
+		if _, ok := im.TopicByName(r.GetName()); !ok {
+			return controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", r.GetName())
 		}
 	case metadatapb.ResourceType_RESOURCE_TYPE_BROKER:
-		if r.Name == "" {
+		if r.GetName() == "" {
 			return nil
 		}
-		id, err := strconv.ParseInt(r.Name, 10, 32)
-		if err != nil {
-			return controllerpb.NewError(codeInvalidRequest, "broker %q is no number", r.Name)
+		id, err := strconv.ParseInt(r.GetName(), 10, 32)
+		if err != nil || strconv.FormatInt(id, 10) != r.GetName() {
+			return controllerpb.NewError(codeInvalidRequest, "broker %q is no number", r.GetName())
 		}
 		if _, ok := im.Broker(image.BrokerID(id)); !ok {
 			return controllerpb.NewError(codeBrokerIDNotRegistered, "broker %d is not registered", id)
 		}
 	default:
-		return controllerpb.NewError(codeInvalidRequest, "resources of type %d have no configs", r.Type)
+		return controllerpb.NewError(codeInvalidRequest, "resources of type %d have no configs", r.GetType())
 	}
 	return nil
 }
 
-func alterResource(im *image.Image, r AlterableResource) ([]*metadatapb.Record, *controllerpb.Error) {
+// alterResource returns the records of one resource, by key.
+func alterResource(im *image.Image, r *controllerpb.AlterableResource) ([]*metadatapb.Record, *controllerpb.Error) {
 	var records []*metadatapb.Record
-	ops := slices.Clone(r.Ops)
-	slices.SortStableFunc(ops, func(a, b AlterableConfig) int { return cmp.Compare(a.Key, b.Key) })
-	for i, op := range ops {
-		if i > 0 && ops[i-1].Key == op.Key {
-			return nil, controllerpb.NewError(codeInvalidConfig, "config %q stands in the request twice", op.Key)
+	write := func(key string, value *string) {
+		records = append(records, &metadatapb.Record{Kind: &metadatapb.Record_Config{Config: &metadatapb.Config{
+			ResourceType: r.GetType(), ResourceName: r.GetName(), Key: key, Value: value,
+		}}})
+	}
+	changes := slices.Clone(r.GetChanges())
+	slices.SortStableFunc(changes, func(a, b *controllerpb.ConfigChange) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	for i, c := range changes {
+		if i > 0 && changes[i-1].GetName() == c.GetName() {
+			return nil, controllerpb.NewError(codeInvalidConfig, "config %q stands in the request twice", c.GetName())
 		}
-		old, set := im.Config(r.Type, r.Name, op.Key)
-		value, err := newValue(r, op, old)
+		old, set := im.Config(r.GetType(), r.GetName(), c.GetName())
+		value, err := newValue(r, c, old)
 		if err != nil {
 			return nil, err
 		}
 		if value == nil && !set || value != nil && set && *value == old {
 			continue
 		}
-		records = append(records, &metadatapb.Record{Kind: &metadatapb.Record_Config{Config: &metadatapb.Config{
-			ResourceType: r.Type, ResourceName: r.Name, Key: op.Key, Value: value,
-		}}})
+		write(c.GetName(), value)
 	}
+	if !r.GetReplace() {
+		return records, nil
+	}
+	for key := range im.Configs(r.GetType(), r.GetName()) {
+		if !keepsValue(r, key) && !slices.ContainsFunc(changes, func(c *controllerpb.ConfigChange) bool { return c.GetName() == key }) {
+			write(key, nil)
+		}
+	}
+	slices.SortFunc(records, func(a, b *metadatapb.Record) int { return cmp.Compare(a.GetConfig().GetKey(), b.GetConfig().GetKey()) })
 	return records, nil
 }
 
 // newValue is nil for a key that is removed.
-func newValue(r AlterableResource, op AlterableConfig, old string) (*string, *controllerpb.Error) {
-	rules, scope := topicConfigs, "topic"
-	if r.Type == metadatapb.ResourceType_RESOURCE_TYPE_BROKER {
-		rules, scope = brokerConfigs, "broker"
-		if op.Key == configMinInsyncReplicas && r.Name != "" {
-			return nil, controllerpb.NewError(codeInvalidConfig, "min.insync.replicas is set for a topic or for all brokers, not for one")
-		}
+func newValue(r *controllerpb.AlterableResource, c *controllerpb.ConfigChange, old string) (*string, *controllerpb.Error) {
+	const (
+		opSet      = controllerpb.ConfigOperation_CONFIG_OPERATION_SET
+		opDelete   = controllerpb.ConfigOperation_CONFIG_OPERATION_DELETE
+		opAppend   = controllerpb.ConfigOperation_CONFIG_OPERATION_APPEND
+		opSubtract = controllerpb.ConfigOperation_CONFIG_OPERATION_SUBTRACT
+	)
+	key, op := c.GetName(), c.GetOperation()
+	rules, scope := rulesFor(r.GetType())
+	if _, ok := rules[key]; !ok {
+		return nil, controllerpb.NewError(codeInvalidConfig, "%s config %q is unknown; nearest known is %q", scope, key, nearest(rules, key))
 	}
-	value := op.Value
-	switch op.Op {
-	case ConfigSet:
-	case ConfigDelete:
-		if _, ok := rules[op.Key]; !ok {
-			return nil, controllerpb.NewError(codeInvalidConfig, "%s config %q is unknown; nearest known is %q", scope, op.Key, nearest(rules, op.Key))
-		}
+	switch {
+	case op < opSet || op > opSubtract || r.GetReplace() && op != opSet:
+		return nil, controllerpb.NewError(codeInvalidRequest, "config operation %d on %q is unknown, or is not one that sets while the whole set is replaced", op, key)
+	case op == opDelete && keepsValue(r, key):
+		return nil, controllerpb.NewError(codeInvalidConfig, "%s of all brokers is kept in the log only and cannot be removed: set it instead", key)
+	case op == opDelete:
 		return nil, nil
-	case ConfigAppend, ConfigSubtract:
-		if !listConfigs[op.Key] {
-			return nil, controllerpb.NewError(codeInvalidConfig, "%s config %q is not a list: set it instead", scope, op.Key)
-		}
-		value = alterList(old, op.Value, op.Op == ConfigAppend)
-	default:
-		return nil, controllerpb.NewError(codeInvalidRequest, "config operation %d is unknown", op.Op)
+	case c.Value == nil:
+		return nil, controllerpb.NewError(codeInvalidRequest, "config %q has no value: give one, or delete the config", key)
+	case scope == "broker" && r.GetName() != "" && !brokerOwnConfigs[key]:
+		return nil, controllerpb.NewError(codeInvalidConfig, "%s is set for a topic or for all brokers, not for one", key)
 	}
-	if err := checkConfig(rules, scope, op.Key, value); err != nil {
+	value := c.GetValue()
+	if op == opAppend || op == opSubtract {
+		if !listConfigs[key] {
+			return nil, controllerpb.NewError(codeInvalidConfig, "%s config %q is not a list: set it instead", scope, key)
+		}
+		value = alterList(old, value, op == opAppend)
+	}
+	if err := checkConfig(rules, scope, key, value); err != nil {
 		return nil, controllerpb.NewError(codeInvalidConfig, "%v", err)
 	}
 	return &value, nil
+}
+
+// keepsValue tells whether a key must have a value: no file of a node gives min.insync.replicas another one.
+func keepsValue(r *controllerpb.AlterableResource, key string) bool {
+	return r.GetType() == metadatapb.ResourceType_RESOURCE_TYPE_BROKER && r.GetName() == "" && key == configMinInsyncReplicas
+}
+
+func rulesFor(t metadatapb.ResourceType) (rules map[string]configRule, scope string) {
+	if t == metadatapb.ResourceType_RESOURCE_TYPE_BROKER {
+		return brokerConfigs, "broker"
+	}
+	return topicConfigs, "topic"
 }
 
 // alterList adds items that are not there, or takes items out.
@@ -191,6 +183,14 @@ func alterList(old, items string, add bool) string {
 		}
 	}
 	return strings.Join(list, ",")
+}
+
+// NeedApplyConfigs tells whether configs that were changed mean something for partitions as they are.
+func NeedApplyConfigs(records []*metadatapb.Record) bool {
+	return slices.ContainsFunc(records, func(r *metadatapb.Record) bool {
+		key := r.GetConfig().GetKey()
+		return key == configMinInsyncReplicas || key == configUncleanLeaderElection
+	})
 }
 
 // ApplyConfigs looks at the partitions that a change of min.insync.replicas or unclean.leader.election.enable concerns:

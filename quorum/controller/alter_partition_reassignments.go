@@ -8,27 +8,6 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// AlterPartitionReassignmentsRequest starts, re-targets and cancels moves (KIP-455).
-type AlterPartitionReassignmentsRequest struct {
-	Partitions   []ReassignableTopicPartition
-	ValidateOnly bool
-}
-
-// ReassignableTopicPartition says where the replicas of a partition shall be.
-type ReassignableTopicPartition struct {
-	Topic     string
-	Partition int32
-	// Replicas in order of preference; nil cancels.
-	Replicas []int32
-}
-
-// AlterPartitionReassignmentsResponse holds the answers in the order of the request.
-type AlterPartitionReassignmentsResponse struct {
-	Results []PartitionResult
-	// Records that would be written, with ValidateOnly.
-	Records []*metadatapb.Record
-}
-
 // AlterPartitionReassignments starts, re-targets or cancels reassignments, in one atomic decision.
 //
 //	UNKNOWN_TOPIC_OR_PARTITION      no such topic or partition
@@ -36,6 +15,7 @@ type AlterPartitionReassignmentsResponse struct {
 //	NO_REASSIGNMENT_IN_PROGRESS     cancel: there is nothing to cancel
 //	INVALID_REPLICA_ASSIGNMENT      cancel: none of the original replicas is in the ISR, and the topic forbids unclean elections
 //	INVALID_REPLICA_ASSIGNMENT      start: no replicas, one that is not registered, or one twice
+//	INVALID_REPLICATION_FACTOR      start: another number of replicas, and the request keeps the number (KIP-860)
 //	POLICY_VIOLATION                the whole request: more records or bytes than one batch may have
 //
 // The replicas become the target followed by those that are to go. Adding are those of the target that were not replicas
@@ -43,16 +23,16 @@ type AlterPartitionReassignmentsResponse struct {
 // move at once. Fenced brokers may be in a target. No unclean election is made for it.
 //
 // A cancel restores the original replicas in their order, also after several targets (Kafka undoes only the last one).
-func AlterPartitionReassignments(v View, req *AlterPartitionReassignmentsRequest) (Decision[*AlterPartitionReassignmentsResponse], error) {
-	d := Decision[*AlterPartitionReassignmentsResponse]{Atomic: true, Response: &AlterPartitionReassignmentsResponse{}}
-	if err := v.Limits.CheckAtomic(len(req.Partitions), 0); err != nil {
-		return Decision[*AlterPartitionReassignmentsResponse]{}, err
+func AlterPartitionReassignments(v View, req *controllerpb.AlterPartitionReassignmentsRequest) (Decision[*controllerpb.AlterPartitionReassignmentsResponse], error) {
+	d := Decision[*controllerpb.AlterPartitionReassignmentsResponse]{Atomic: true, Response: &controllerpb.AlterPartitionReassignmentsResponse{}}
+	if err := v.Limits.CheckAtomic(len(req.GetPartitions()), 0); err != nil {
+		return Decision[*controllerpb.AlterPartitionReassignmentsResponse]{}, err
 	}
 	e := newElectorate(v)
 	seen := make(map[image.PartitionID]bool)
 	var records []*metadatapb.Record
-	for _, r := range req.Partitions {
-		id, p, err := findPartition(v.Image, r.Topic, r.Partition)
+	for _, r := range req.GetPartitions() {
+		id, p, err := findPartition(v.Image, r.GetTopic(), r.GetPartition())
 		var record *metadatapb.Record
 		switch {
 		case err != nil:
@@ -63,17 +43,17 @@ func AlterPartitionReassignments(v View, req *AlterPartitionReassignmentsRequest
 			record, err = e.cancelReassignment(id, p)
 		default:
 			seen[id] = true
-			record, err = e.startReassignment(id, p, r.Replicas)
+			record, err = e.startReassignment(id, p, r.GetReplicas().GetIds(), req.GetKeepReplicationFactor())
 		}
 		if record != nil {
 			records = append(records, record)
 		}
-		d.Response.Results = append(d.Response.Results, PartitionResult{Topic: r.Topic, Partition: r.Partition, Err: err})
+		d.Response.Results = append(d.Response.Results, &controllerpb.ReassignmentResult{Topic: r.GetTopic(), Partition: r.GetPartition(), Error: err})
 	}
 	if err := v.Limits.CheckAtomic(len(records), sizeOf(records)); err != nil {
-		return Decision[*AlterPartitionReassignmentsResponse]{}, err
+		return Decision[*controllerpb.AlterPartitionReassignmentsResponse]{}, err
 	}
-	if req.ValidateOnly {
+	if req.GetValidateOnly() {
 		d.Response.Records = records
 	} else {
 		d.Records = records
@@ -81,10 +61,14 @@ func AlterPartitionReassignments(v View, req *AlterPartitionReassignmentsRequest
 	return d, nil
 }
 
-func (e *electorate) startReassignment(id image.PartitionID, p image.Partition, replicas []int32) (*metadatapb.Record, *controllerpb.Error) {
+func (e *electorate) startReassignment(id image.PartitionID, p image.Partition, replicas []int32, keepFactor bool) (*metadatapb.Record, *controllerpb.Error) {
 	target, err := checkReplicas(e.im, id.Partition, replicas)
 	if err != nil {
 		return nil, err
+	}
+	if factor := len(image.Without(p.Replicas, p.RemovingReplicas...)); keepFactor && len(target) != factor {
+		return nil, controllerpb.NewError(codeInvalidReplicationFactor,
+			"the target %s has %d replicas, the partition has %d and the request keeps the number", image.FormatReplicas(target), len(target), factor)
 	}
 	original := p.OriginalReplicas
 	if !p.IsReassigning() {

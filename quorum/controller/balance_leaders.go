@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"time"
+
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
@@ -17,9 +19,15 @@ type BackgroundElections struct {
 }
 
 // BalanceLeaders makes preferred replicas leaders where they can lead (auto.leader.rebalance.enable). A partition whose
-// preferred replica cannot costs nothing. The caller decides when, so that a broker that came back is not rushed.
-func BalanceLeaders(v View) (Decision[BackgroundElections], error) {
+// preferred replica cannot costs nothing. A broker whose state changed less than settle ago is left alone: it has just
+// come back, and leaderships that it gets at once would find cold caches and clients that are still on their way.
+func BalanceLeaders(v View, settle time.Duration) (Decision[BackgroundElections], error) {
 	e := newElectorate(v)
+	for b := range v.Image.Brokers() {
+		if b.StateSinceMs > v.nowMs()-settle.Milliseconds() {
+			e.bar(b.ID)
+		}
+	}
 	return background(v.Image.NotPreferred(), func(id image.PartitionID, p image.Partition) *metadatapb.Record {
 		if e.fitness(p.Replicas[0]) != fit || !image.Contains(p.ISR, p.Replicas[0]) {
 			return nil

@@ -42,17 +42,30 @@ var topicConfigs = map[string]configRule{
 	"follower.replication.throttled.replicas": throttledReplicas,
 }
 
-// brokerConfigs are the keys that a broker, or all brokers, may set. Those of topics are the defaults of all topics.
+// brokerConfigs are the keys that all brokers, or one, may set. Those that topics have too are the defaults of all topics.
 var brokerConfigs = map[string]configRule{
-	configMinInsyncReplicas:               topicConfigs[configMinInsyncReplicas],
-	configUncleanLeaderElection:           boolean,
-	"log.retention.ms":                    atLeast(-1, 1<<63-1),
-	"log.retention.bytes":                 atLeast(-1, 1<<63-1),
-	"log.segment.bytes":                   atLeast(14, 1<<31-1),
-	"message.max.bytes":                   atLeast(0, 1<<31-1),
-	"leader.replication.throttled.rate":   atLeast(0, 1<<63-1),
-	"follower.replication.throttled.rate": atLeast(0, 1<<63-1),
+	configMinInsyncReplicas:                          topicConfigs[configMinInsyncReplicas],
+	configUncleanLeaderElection:                      boolean,
+	"retention.ms":                                   topicConfigs["retention.ms"],
+	"retention.bytes":                                topicConfigs["retention.bytes"],
+	"segment.bytes":                                  topicConfigs["segment.bytes"],
+	"file.delete.delay.ms":                           topicConfigs["file.delete.delay.ms"],
+	"leader.replication.throttled.rate":              atLeast(0, 1<<63-1),
+	"follower.replication.throttled.rate":            atLeast(0, 1<<63-1),
+	"replica.alter.log.dirs.io.max.bytes.per.second": atLeast(0, 1<<63-1),
 }
+
+// brokerOwnConfigs are the keys that one broker may have for itself. Tools that move replicas set and delete them, so they
+// are kept, and mean nothing here: replication is not throttled.
+var brokerOwnConfigs = map[string]bool{
+	"leader.replication.throttled.rate":              true,
+	"follower.replication.throttled.rate":            true,
+	"replica.alter.log.dirs.io.max.bytes.per.second": true,
+}
+
+// TopicConfigKeys and BrokerConfigKeys list the keys that can be set, by name.
+func TopicConfigKeys() []string  { return slices.Sorted(maps.Keys(topicConfigs)) }
+func BrokerConfigKeys() []string { return slices.Sorted(maps.Keys(brokerConfigs)) }
 
 // listConfigs are the keys that can be appended to and subtracted from.
 var listConfigs = map[string]bool{

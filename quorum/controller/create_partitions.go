@@ -6,34 +6,6 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// CreatePartitionsRequest asks for more partitions.
-type CreatePartitionsRequest struct {
-	Topics       []CreatePartitionsTopic
-	ValidateOnly bool
-}
-
-// CreatePartitionsTopic says how many partitions a topic shall have.
-type CreatePartitionsTopic struct {
-	Name string
-	// Count is the number afterwards.
-	Count int32
-	// Assignments of the new partitions, one list each; empty for automatic placement.
-	Assignments [][]int32
-}
-
-// TopicResult is the answer for one topic; Err is nil for NONE.
-type TopicResult struct {
-	Name string
-	Err  *controllerpb.Error
-}
-
-// CreatePartitionsResponse holds the answers in the order of the request.
-type CreatePartitionsResponse struct {
-	Topics []TopicResult
-	// Records that would be written, with ValidateOnly.
-	Records []*metadatapb.Record
-}
-
 // CreatePartitions adds partitions to topics, in one atomic decision. Existing partitions stay as they are.
 //
 //	INVALID_REQUEST              the topic stands in the request twice: no copy is carried out, one answer
@@ -45,35 +17,35 @@ type CreatePartitionsResponse struct {
 //	POLICY_VIOLATION             the whole request: more records or bytes than one batch may have
 //
 // The replication factor is that of partition 0, as it will be when a reassignment of it has ended.
-func CreatePartitions(v View, req *CreatePartitionsRequest) (Decision[*CreatePartitionsResponse], error) {
-	d := Decision[*CreatePartitionsResponse]{Atomic: true, Response: &CreatePartitionsResponse{}}
+func CreatePartitions(v View, req *controllerpb.CreatePartitionsRequest) (Decision[*controllerpb.CreatePartitionsResponse], error) {
+	d := Decision[*controllerpb.CreatePartitionsResponse]{Atomic: true, Response: &controllerpb.CreatePartitionsResponse{}}
 	if err := checkGrowth(v, req); err != nil {
-		return Decision[*CreatePartitionsResponse]{}, err
+		return Decision[*controllerpb.CreatePartitionsResponse]{}, err
 	}
 	copies := make(map[string]int)
-	for _, t := range req.Topics {
-		copies[t.Name]++
+	for _, t := range req.GetTopics() {
+		copies[t.GetName()]++
 	}
 	e, brokers := newElectorate(v), placeableBrokers(v.Image)
 	var records []*metadatapb.Record
-	for _, t := range req.Topics {
-		n := copies[t.Name]
+	for _, t := range req.GetTopics() {
+		n := copies[t.GetName()]
 		if n < 0 {
 			continue
 		}
-		copies[t.Name] = -1
+		copies[t.GetName()] = -1
 		var added []*metadatapb.Record
-		err := controllerpb.NewError(codeInvalidRequest, "topic %q stands in the request %d times", t.Name, n)
+		err := controllerpb.NewError(codeInvalidRequest, "topic %q stands in the request %d times", t.GetName(), n)
 		if n == 1 {
 			added, err = e.grow(v, t, brokers)
 		}
 		records = append(records, added...)
-		d.Response.Topics = append(d.Response.Topics, TopicResult{Name: t.Name, Err: err})
+		d.Response.Topics = append(d.Response.Topics, &controllerpb.CreatePartitionsTopicResult{Name: t.GetName(), Error: err})
 	}
 	if err := v.Limits.CheckAtomic(len(records), sizeOf(records)); err != nil {
-		return Decision[*CreatePartitionsResponse]{}, err
+		return Decision[*controllerpb.CreatePartitionsResponse]{}, err
 	}
-	if req.ValidateOnly {
+	if req.GetValidateOnly() {
 		d.Response.Records = records
 	} else {
 		d.Records = records
@@ -81,27 +53,27 @@ func CreatePartitions(v View, req *CreatePartitionsRequest) (Decision[*CreatePar
 	return d, nil
 }
 
-func checkGrowth(v View, req *CreatePartitionsRequest) error {
+func checkGrowth(v View, req *controllerpb.CreatePartitionsRequest) error {
 	records := 0
-	for _, t := range req.Topics {
-		if topic, ok := v.Image.TopicByName(t.Name); ok {
-			records += max(int(t.Count)-topic.Len(), 0)
+	for _, t := range req.GetTopics() {
+		if topic, ok := v.Image.TopicByName(t.GetName()); ok {
+			records += max(int(t.GetCount())-topic.Len(), 0)
 		}
 	}
 	return v.Limits.CheckAtomic(records, 0)
 }
 
-func (e *electorate) grow(v View, t CreatePartitionsTopic, brokers []placeable) ([]*metadatapb.Record, *controllerpb.Error) {
-	topic, ok := v.Image.TopicByName(t.Name)
+func (e *electorate) grow(v View, t *controllerpb.CreatePartitionsTopic, brokers []placeable) ([]*metadatapb.Record, *controllerpb.Error) {
+	topic, ok := v.Image.TopicByName(t.GetName())
 	if !ok {
-		return nil, controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", t.Name)
+		return nil, controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", t.GetName())
 	}
-	added := t.Count - int32(topic.Len())
+	added := t.GetCount() - int32(topic.Len())
 	if added <= 0 {
-		return nil, controllerpb.NewError(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: partitions can only be added", t.Name, topic.Len(), t.Count)
+		return nil, controllerpb.NewError(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: partitions can only be added", topic.Name(), topic.Len(), t.GetCount())
 	}
-	if len(t.Assignments) > 0 && len(t.Assignments) != int(added) {
-		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "%d partitions are added and %d are assigned", added, len(t.Assignments))
+	if len(t.GetAssignments()) > 0 && len(t.GetAssignments()) != int(added) {
+		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "%d partitions are added and %d are assigned", added, len(t.GetAssignments()))
 	}
 	lists, err := e.placeMore(v, t, topic, added, brokers)
 	if err != nil {
@@ -112,7 +84,7 @@ func (e *electorate) grow(v View, t CreatePartitionsTopic, brokers []placeable) 
 		p, ok := e.newPartition(list)
 		if !ok {
 			code := codeInvalidReplicationFactor
-			if len(t.Assignments) > 0 {
+			if len(t.GetAssignments()) > 0 {
 				code = codeInvalidReplicaAssignment
 			}
 			return nil, controllerpb.NewError(code, "partition %d has the replicas %s, none of them is active", topic.Len()+i, image.FormatReplicas(list))
@@ -122,19 +94,19 @@ func (e *electorate) grow(v View, t CreatePartitionsTopic, brokers []placeable) 
 	return records, nil
 }
 
-func (e *electorate) placeMore(v View, t CreatePartitionsTopic, topic image.Topic, added int32, brokers []placeable) ([][]image.BrokerID, *controllerpb.Error) {
+func (e *electorate) placeMore(v View, t *controllerpb.CreatePartitionsTopic, topic image.Topic, added int32, brokers []placeable) ([][]image.BrokerID, *controllerpb.Error) {
 	first, _ := topic.Partition(0)
 	factor := len(image.Without(first.Replicas, first.RemovingReplicas...))
-	if len(t.Assignments) == 0 {
+	if len(t.GetAssignments()) == 0 {
 		lists, err := newPlacer(brokers, v.Rand).place(added, factor)
 		if err != nil {
 			return nil, controllerpb.NewError(codeInvalidReplicationFactor, "%v", err)
 		}
 		return lists, nil
 	}
-	assignments := make([]*controllerpb.ReplicaAssignment, len(t.Assignments))
-	for i, list := range t.Assignments {
-		assignments[i] = &controllerpb.ReplicaAssignment{Partition: int32(topic.Len() + i), BrokerIds: list}
+	assignments := make([]*controllerpb.ReplicaAssignment, len(t.GetAssignments()))
+	for i, list := range t.GetAssignments() {
+		assignments[i] = &controllerpb.ReplicaAssignment{Partition: int32(topic.Len() + i), BrokerIds: list.GetIds()}
 	}
 	return checkAssignments(v.Image, assignments, int32(topic.Len()), factor)
 }

@@ -6,48 +6,6 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// ElectionType says what an operator asks for (KIP-460).
-type ElectionType int
-
-const (
-	// PreferredElection makes the first replica the leader.
-	PreferredElection ElectionType = iota
-	// UncleanElection gives a leader to a partition without one, from outside the ISR if nobody in it can lead.
-	UncleanElection
-)
-
-// ElectLeadersRequest asks for elections.
-type ElectLeadersRequest struct {
-	Type ElectionType
-	// Partitions to elect for; nil for all.
-	Partitions []ElectableTopicPartition
-	// ValidateOnly decides and writes nothing.
-	ValidateOnly bool
-}
-
-// ElectableTopicPartition names a partition by topic name.
-type ElectableTopicPartition struct {
-	Topic     string
-	Partition int32
-	// Candidate is who shall lead if the election is unclean; [image.NoBroker] for the first that can.
-	Candidate image.BrokerID
-}
-
-// PartitionResult is the answer for one partition.
-type PartitionResult struct {
-	Topic     string
-	Partition int32
-	// Err is nil for NONE.
-	Err *controllerpb.Error
-}
-
-// ElectLeadersResponse holds the answers in the order of the request.
-type ElectLeadersResponse struct {
-	Results []PartitionResult
-	// Records that would be written, with ValidateOnly.
-	Records []*metadatapb.Record
-}
-
 // ElectLeaders elects by request. The partitions do not affect each other; configs on unclean elections are ignored.
 //
 //	UNKNOWN_TOPIC_OR_PARTITION        no such topic or partition
@@ -56,14 +14,29 @@ type ElectLeadersResponse struct {
 //	PREFERRED_LEADER_NOT_AVAILABLE    preferred: the first replica cannot lead, and a leaderless partition got none either
 //	ELIGIBLE_LEADERS_NOT_AVAILABLE    unclean: nobody can lead (or the candidate cannot)
 //
+// Refusal of the whole request:
+//
+//	INVALID_REQUEST                   no election type, or partitions named together with all of them
+//	POLICY_VIOLATION                  more partitions are named than one batch may have records
+//
 // A preferred election never leaves the ISR. A request for all partitions answers only for those that changed (KAFKA-13162).
-func ElectLeaders(v View, req *ElectLeadersRequest) (Decision[*ElectLeadersResponse], error) {
-	d := Decision[*ElectLeadersResponse]{Response: &ElectLeadersResponse{}}
+func ElectLeaders(v View, req *controllerpb.ElectLeadersRequest) (Decision[*controllerpb.ElectLeadersResponse], error) {
+	d := Decision[*controllerpb.ElectLeadersResponse]{Response: &controllerpb.ElectLeadersResponse{}}
+	switch t := req.GetType(); {
+	case t != electionPreferred && t != electionUnclean:
+		return Decision[*controllerpb.ElectLeadersResponse]{}, controllerpb.Refuse(codeInvalidRequest, "election type %d is unknown: ask for a preferred or an unclean election", t)
+	case req.GetAllPartitions() && len(req.GetPartitions()) > 0:
+		return Decision[*controllerpb.ElectLeadersResponse]{}, controllerpb.Refuse(codeInvalidRequest, "%d partitions are named together with all partitions: leave one out", len(req.GetPartitions()))
+	}
+	if err := v.Limits.CheckAtomic(len(req.GetPartitions()), 0); err != nil {
+		return Decision[*controllerpb.ElectLeadersResponse]{}, err
+	}
 	e := newElectorate(v)
 	seen := make(map[image.PartitionID]bool)
 	var records []*metadatapb.Record
-	for _, t := range req.electables(v.Image) {
-		id, p, err := findPartition(v.Image, t.Topic, t.Partition)
+	for _, t := range electables(req, v.Image) {
+		id, p, err := findPartition(v.Image, t.GetTopic(), t.GetPartition())
+		result := &controllerpb.ElectLeadersResult{Topic: t.GetTopic(), Partition: t.GetPartition()}
 		var record *metadatapb.Record
 		switch {
 		case err != nil:
@@ -71,16 +44,23 @@ func ElectLeaders(v View, req *ElectLeadersRequest) (Decision[*ElectLeadersRespo
 			err = controllerpb.NewError(codeInvalidRequest, "the partition stands in the request twice")
 		default:
 			seen[id] = true
-			record, err = e.electByRequest(req.Type, id, p, t.Candidate)
+			var after image.Partition
+			record, after, err = e.electByRequest(req.GetType(), id, p, t.Candidate)
+			if record != nil {
+				leader := int32(after.Leader)
+				result.Leader = &leader
+				result.RecordsMayBeLost = !image.Contains(p.ISR, after.Leader) && !image.Contains(p.ELR, after.Leader)
+			}
 		}
 		if record != nil {
 			records = append(records, record)
 		}
-		if err == nil || req.Partitions != nil {
-			d.Response.Results = append(d.Response.Results, PartitionResult{Topic: t.Topic, Partition: t.Partition, Err: err})
+		if err == nil || !req.GetAllPartitions() {
+			result.Error = err
+			d.Response.Results = append(d.Response.Results, result)
 		}
 	}
-	if req.ValidateOnly {
+	if req.GetValidateOnly() {
 		d.Response.Records = records
 	} else {
 		d.Records = records
@@ -88,18 +68,25 @@ func ElectLeaders(v View, req *ElectLeadersRequest) (Decision[*ElectLeadersRespo
 	return d, nil
 }
 
+const (
+	electionPreferred = controllerpb.ElectionType_ELECTION_TYPE_PREFERRED
+	electionUnclean   = controllerpb.ElectionType_ELECTION_TYPE_UNCLEAN
+)
+
 // electables lists what a request is about; for all partitions only those that can need an election.
-func (r *ElectLeadersRequest) electables(im *image.Image) []ElectableTopicPartition {
-	if r.Partitions != nil {
-		return r.Partitions
+func electables(req *controllerpb.ElectLeadersRequest, im *image.Image) []*controllerpb.ElectablePartition {
+	if !req.GetAllPartitions() {
+		return req.GetPartitions()
 	}
-	var list []ElectableTopicPartition
+	var list []*controllerpb.ElectablePartition
+	seen := make(map[image.PartitionID]bool)
 	add := func(id image.PartitionID) {
-		if t, ok := im.TopicByID(id.Topic); ok {
-			list = append(list, ElectableTopicPartition{Topic: t.Name(), Partition: id.Partition, Candidate: image.NoBroker})
+		if t, ok := im.TopicByID(id.Topic); ok && !seen[id] {
+			seen[id] = true
+			list = append(list, &controllerpb.ElectablePartition{Topic: t.Name(), Partition: id.Partition})
 		}
 	}
-	if r.Type == PreferredElection {
+	if req.GetType() == electionPreferred {
 		for id := range im.NotPreferred() {
 			add(id)
 		}
@@ -122,26 +109,30 @@ func findPartition(im *image.Image, topic string, partition int32) (image.Partit
 	return image.PartitionID{Topic: t.ID(), Partition: partition}, p, nil
 }
 
-func (e *electorate) electByRequest(kind ElectionType, id image.PartitionID, p image.Partition, candidate image.BrokerID) (*metadatapb.Record, *controllerpb.Error) {
-	if kind == PreferredElection {
+// electByRequest returns the record of the election and the partition after it.
+func (e *electorate) electByRequest(kind controllerpb.ElectionType, id image.PartitionID, p image.Partition, candidate *int32) (*metadatapb.Record, image.Partition, *controllerpb.Error) {
+	if kind == electionPreferred {
 		if p.Leader == p.Replicas[0] {
-			return nil, controllerpb.NewError(codeElectionNotNeeded, "the preferred replica %v leads", p.Leader)
+			return nil, p, controllerpb.NewError(codeElectionNotNeeded, "the preferred replica %v leads", p.Leader)
 		}
-		if record, _ := e.electPreferred(id, p); record != nil {
-			return record, nil
+		if record, after := e.electPreferred(id, p); record != nil {
+			return record, after, nil
 		}
-		return nil, controllerpb.NewError(codePreferredLeaderNotAvailable, "the preferred replica %v is fenced, shutting down or not in the ISR %s", p.Replicas[0], image.FormatReplicas(p.ISR))
+		return nil, p, controllerpb.NewError(codePreferredLeaderNotAvailable, "the preferred replica %v is fenced, shutting down or not in the ISR %s", p.Replicas[0], image.FormatReplicas(p.ISR))
 	}
 	if p.Leader != image.NoBroker {
-		return nil, controllerpb.NewError(codeElectionNotNeeded, "broker %v leads", p.Leader)
+		return nil, p, controllerpb.NewError(codeElectionNotNeeded, "broker %v leads", p.Leader)
 	}
 	c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_UNCLEAN_ELECTION)
-	c.mode, c.candidate = electUnclean, candidate
+	c.mode = electUnclean
+	if candidate != nil {
+		c.candidate = image.BrokerID(*candidate)
+	}
 	record, after := c.build()
 	if record == nil || after.Leader == image.NoBroker {
-		return nil, controllerpb.NewError(codeEligibleLeadersNotAvailable, "none of the replicas %s can lead", image.FormatReplicas(p.Replicas))
+		return nil, p, controllerpb.NewError(codeEligibleLeadersNotAvailable, "none of the replicas %s can lead", image.FormatReplicas(p.Replicas))
 	}
-	return record, nil
+	return record, after, nil
 }
 
 // electPreferred returns a record only if it brings a leader from the ISR or the ELR.

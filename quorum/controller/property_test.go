@@ -310,17 +310,17 @@ func (x *history) move() {
 		return
 	}
 	partition := rapid.Int32Range(0, int32(t.Len())-1).Draw(x.T, "partition")
-	req := &controller.AlterPartitionReassignmentsRequest{Partitions: []controller.ReassignableTopicPartition{{Topic: t.Name(), Partition: partition}}}
+	req := &controllerpb.AlterPartitionReassignmentsRequest{Partitions: []*controllerpb.ReassignablePartition{{Topic: t.Name(), Partition: partition}}}
 	target := image.Int32s(rapid.Permutation(ids{0, 1, 2, 3}).Draw(x.T, "target")[:rapid.IntRange(1, 4).Draw(x.T, "factor")])
 	cancel := rapid.IntRange(0, 2).Draw(x.T, "cancel") == 0
 	if !cancel {
-		req.Partitions[0].Replicas = target
+		req.Partitions[0].Replicas = &metadatapb.BrokerIds{Ids: target}
 	}
 	before, _ := t.Partition(partition)
 	d, err := controller.AlterPartitionReassignments(x.h.view(), req)
 	x.note(fmt.Sprintf("move %s-%d to %v", t.Name(), partition, req.Partitions[0].Replicas), carryOut(x.h, d, err))
 	after, _ := x.h.image.Partition(image.PartitionID{Topic: t.ID(), Partition: partition})
-	if d.Response.Results[0].Err == nil && cancel && !image.Equal(after.Replicas, before.OriginalReplicas) {
+	if d.Response.Results[0].Error == nil && cancel && !image.Equal(after.Replicas, before.OriginalReplicas) {
 		x.Fatalf("cancelled %v, the replicas are %v", before, after)
 	}
 	if again, _ := controller.AlterPartitionReassignments(x.h.view(), req); len(again.Records) > 0 {
@@ -330,14 +330,18 @@ func (x *history) move() {
 
 // elect asks for elections everywhere.
 func (x *history) elect() {
-	req := &controller.ElectLeadersRequest{Type: controller.ElectionType(rapid.IntRange(0, 1).Draw(x.T, "type"))}
+	req := &controllerpb.ElectLeadersRequest{Type: controllerpb.ElectionType(rapid.Int32Range(1, 2).Draw(x.T, "type")), AllPartitions: true}
 	cut := x.h.cut >= 0
 	d, err := controller.ElectLeaders(x.h.view(), req)
 	x.note(fmt.Sprintf("elect %v", req.Type), carryOut(x.h, d, err))
 	if again, _ := controller.ElectLeaders(x.h.view(), req); !cut && len(again.Records) > 0 {
 		x.Fatalf("the same election again writes %d records", len(again.Records))
 	}
-	for _, round := range []func(controller.View) (controller.Decision[controller.BackgroundElections], error){controller.BalanceLeaders, controller.ElectUnclean} {
+	for _, round := range []func(controller.View) (controller.Decision[controller.BackgroundElections], error){
+		func(v controller.View) (controller.Decision[controller.BackgroundElections], error) {
+			return controller.BalanceLeaders(v, time.Second)
+		}, controller.ElectUnclean,
+	} {
 		if cut {
 			return
 		}
@@ -355,7 +359,7 @@ func (x *history) unregister() {
 	if x.h.cut >= 0 {
 		return
 	}
-	d, err := controller.UnregisterBroker(x.h.view(), b.ID)
+	d, err := controller.UnregisterBroker(x.h.view(), &controllerpb.UnregisterBrokerRequest{BrokerId: int32(b.ID)})
 	x.note(fmt.Sprintf("unregister %v", b.ID), carryOut(x.h, d, err))
 	x.lives++
 	req := registerRequest(int32(b.ID), fmt.Sprintf("life-%d", x.lives), fmt.Sprintf("dir-%v-%d", b.ID, x.lives))
@@ -371,13 +375,17 @@ func (x *history) configure() {
 	if !ok || x.h.cut >= 0 {
 		return
 	}
-	ops := []controller.AlterableConfig{{Key: "unclean.leader.election.enable", Value: fmt.Sprint(rapid.Bool().Draw(x.T, "unclean"))}}
+	change := &controllerpb.ConfigChange{Name: "unclean.leader.election.enable", Operation: controllerpb.ConfigOperation_CONFIG_OPERATION_SET}
+	value := fmt.Sprint(rapid.Bool().Draw(x.T, "unclean"))
 	if rapid.Bool().Draw(x.T, "min.insync.replicas") {
-		ops = []controller.AlterableConfig{{Key: "min.insync.replicas", Value: "3"}}
+		change.Name, value = "min.insync.replicas", "3"
 	}
-	req := &controller.AlterConfigsRequest{Resources: []controller.AlterableResource{{Type: metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, Name: t.Name(), Ops: ops}}}
+	change.Value = &value
+	req := &controllerpb.AlterConfigsRequest{Resources: []*controllerpb.AlterableResource{{
+		Type: metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, Name: t.Name(), Changes: []*controllerpb.ConfigChange{change},
+	}}}
 	d, err := controller.AlterConfigs(x.h.view(), req)
-	x.note(fmt.Sprintf("configure %s %v", t.Name(), ops), carryOut(x.h, d, err))
+	x.note(fmt.Sprintf("configure %s %s=%s", t.Name(), change.GetName(), value), carryOut(x.h, d, err))
 	if again, _ := controller.AlterConfigs(x.h.view(), req); len(again.Records) > 0 {
 		x.Fatalf("the same configs again write %d records", len(again.Records))
 	}

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
 )
@@ -14,8 +15,9 @@ import (
 func (s *script) operator() string {
 	switch s.d.Cmd {
 	case "unregister":
-		d, err := controller.UnregisterBroker(s.h.view(), image.BrokerID(s.int("id", 0)))
-		return carryOut(s.h, d, err) + reasonLines(d.Reasons)
+		req := &controllerpb.UnregisterBrokerRequest{BrokerId: int32(s.int("id", 0)), ValidateOnly: s.has("validate-only")}
+		d, err := controller.UnregisterBroker(s.h.view(), req)
+		return carryOut(s.h, d, err) + s.wouldWrite(d.Response.GetRecords()) + reasonLines(d.Reasons)
 	case "elect":
 		return s.elect()
 	case "grow":
@@ -28,7 +30,7 @@ func (s *script) operator() string {
 		d, err := controller.ApplyConfigs(s.h.view())
 		return carryOut(s.h, d, err)
 	case "balance":
-		d, err := controller.BalanceLeaders(s.h.view())
+		d, err := controller.BalanceLeaders(s.h.view(), time.Duration(s.int("settle", 0))*time.Second)
 		return carryOut(s.h, d, err) + fmt.Sprintf("elected %d, more %v\n", d.Response.Elected, d.Response.More)
 	case "elect-unclean":
 		d, err := controller.ElectUnclean(s.h.view())
@@ -55,45 +57,56 @@ func (s *script) wouldWrite(records []*metadatapb.Record) string {
 	return out
 }
 
-func partitionResults(results []controller.PartitionResult) string {
+type partitionResult interface {
+	GetTopic() string
+	GetPartition() int32
+	GetError() *controllerpb.Error
+}
+
+func partitionResults[R partitionResult](results []R) string {
 	out := ""
 	for _, r := range results {
-		out += fmt.Sprintf("%s-%d → %s\n", r.Topic, r.Partition, errorText(r.Err))
+		out += fmt.Sprintf("%s-%d → %s", r.GetTopic(), r.GetPartition(), errorText(r.GetError()))
+		if e, ok := any(r).(*controllerpb.ElectLeadersResult); ok && e.GetRecordsMayBeLost() {
+			out += fmt.Sprintf(" leader=%d, records may be lost", e.GetLeader())
+		}
+		out += "\n"
 	}
 	return out
 }
 
 // elect: preferred or unclean, [all]; TOPIC-N [candidate=N], one a line.
 func (s *script) elect() string {
-	req := &controller.ElectLeadersRequest{ValidateOnly: s.has("validate-only")}
-	if s.has("unclean") {
-		req.Type = controller.UncleanElection
-	}
-	if !s.has("all") {
-		req.Partitions = []controller.ElectableTopicPartition{}
+	req := &controllerpb.ElectLeadersRequest{ValidateOnly: s.has("validate-only"), AllPartitions: s.has("all")}
+	switch {
+	case s.has("unclean"):
+		req.Type = controllerpb.ElectionType_ELECTION_TYPE_UNCLEAN
+	case !s.has("untyped"):
+		req.Type = controllerpb.ElectionType_ELECTION_TYPE_PREFERRED
 	}
 	for _, f := range s.lines() {
-		t := controller.ElectableTopicPartition{Candidate: image.NoBroker}
+		t := &controllerpb.ElectablePartition{}
 		t.Topic, t.Partition = s.topicPartition(f[0])
 		for _, w := range f[1:] {
-			n, _ := strconv.Atoi(strings.TrimPrefix(w, "candidate="))
-			t.Candidate = image.BrokerID(n)
+			n, _ := strconv.ParseInt(strings.TrimPrefix(w, "candidate="), 10, 32)
+			candidate := int32(n)
+			t.Candidate = &candidate
 		}
 		req.Partitions = append(req.Partitions, t)
 	}
 	d, err := controller.ElectLeaders(s.h.view(), req)
-	return carryOut(s.h, d, err) + s.wouldWrite(d.Response.Records) + partitionResults(d.Response.Results)
+	return carryOut(s.h, d, err) + s.wouldWrite(d.Response.GetRecords()) + partitionResults(d.Response.GetResults())
 }
 
 // grow: TOPIC COUNT [LIST;LIST], one a line.
 func (s *script) grow() string {
-	req := &controller.CreatePartitionsRequest{ValidateOnly: s.has("validate-only")}
+	req := &controllerpb.CreatePartitionsRequest{ValidateOnly: s.has("validate-only")}
 	for _, f := range s.lines() {
 		n, _ := strconv.ParseInt(f[1], 10, 32)
-		t := controller.CreatePartitionsTopic{Name: f[0], Count: int32(n)}
+		t := &controllerpb.CreatePartitionsTopic{Name: f[0], Count: int32(n)}
 		if len(f) > 2 {
 			for _, list := range strings.Split(f[2], ";") {
-				t.Assignments = append(t.Assignments, parseInts(s.h.t, strings.Split(list, ",")))
+				t.Assignments = append(t.Assignments, &metadatapb.BrokerIds{Ids: parseInts(s.h.t, strings.Split(list, ","))})
 			}
 		}
 		req.Topics = append(req.Topics, t)
@@ -103,21 +116,21 @@ func (s *script) grow() string {
 	if err != nil {
 		return out
 	}
-	out += s.wouldWrite(d.Response.Records)
-	for _, r := range d.Response.Topics {
-		out += fmt.Sprintf("%s → %s\n", r.Name, errorText(r.Err))
+	out += s.wouldWrite(d.Response.GetRecords())
+	for _, r := range d.Response.GetTopics() {
+		out += fmt.Sprintf("%s → %s\n", r.GetName(), errorText(r.GetError()))
 	}
 	return out
 }
 
-// reassign: TOPIC-N to=1,2 or cancel, one a line.
+// reassign [keep-factor]: TOPIC-N to=1,2 or cancel, one a line.
 func (s *script) reassign() string {
-	req := &controller.AlterPartitionReassignmentsRequest{ValidateOnly: s.has("validate-only")}
+	req := &controllerpb.AlterPartitionReassignmentsRequest{ValidateOnly: s.has("validate-only"), KeepReplicationFactor: s.has("keep-factor")}
 	for _, f := range s.lines() {
-		t := controller.ReassignableTopicPartition{}
+		t := &controllerpb.ReassignablePartition{}
 		t.Topic, t.Partition = s.topicPartition(f[0])
 		if list, ok := strings.CutPrefix(f[1], "to="); ok {
-			t.Replicas = append([]int32{}, parseInts(s.h.t, strings.Split(list, ","))...)
+			t.Replicas = &metadatapb.BrokerIds{Ids: parseInts(s.h.t, strings.Split(list, ","))}
 		}
 		req.Partitions = append(req.Partitions, t)
 	}
@@ -126,14 +139,15 @@ func (s *script) reassign() string {
 	if err != nil {
 		return out
 	}
-	return out + s.wouldWrite(d.Response.Records) + partitionResults(d.Response.Results)
+	return out + s.wouldWrite(d.Response.GetRecords()) + partitionResults(d.Response.GetResults())
 }
 
-// alter-configs: topic=NAME | broker=ID | cluster, then KEY=VALUE, -KEY, KEY+=VALUE or KEY-=VALUE, one resource a line.
+// alter-configs [replace]: topic=NAME | broker=ID | cluster, then KEY=VALUE, -KEY, KEY+=VALUE or KEY-=VALUE, one
+// resource a line. KEY! is a key without a value.
 func (s *script) alterConfigs() string {
-	req := &controller.AlterConfigsRequest{ValidateOnly: s.has("validate-only")}
+	req := &controllerpb.AlterConfigsRequest{ValidateOnly: s.has("validate-only")}
 	for _, f := range s.lines() {
-		r := controller.AlterableResource{Type: metadatapb.ResourceType_RESOURCE_TYPE_BROKER}
+		r := &controllerpb.AlterableResource{Type: metadatapb.ResourceType_RESOURCE_TYPE_BROKER, Replace: s.has("replace")}
 		switch kind, name, _ := strings.Cut(f[0], "="); kind {
 		case "topic":
 			r.Type, r.Name = metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, name
@@ -143,7 +157,7 @@ func (s *script) alterConfigs() string {
 			r.Type = metadatapb.ResourceType_RESOURCE_TYPE_UNSPECIFIED
 		}
 		for _, w := range f[1:] {
-			r.Ops = append(r.Ops, configOp(w))
+			r.Changes = append(r.Changes, configChange(w))
 		}
 		req.Resources = append(req.Resources, r)
 	}
@@ -152,25 +166,28 @@ func (s *script) alterConfigs() string {
 	if err != nil {
 		return out
 	}
-	out += s.wouldWrite(d.Response.Records)
-	for _, r := range d.Response.Resources {
-		out += fmt.Sprintf("%q → %s\n", r.Name, errorText(r.Err))
+	out += s.wouldWrite(d.Response.GetRecords())
+	for _, r := range d.Response.GetResources() {
+		out += fmt.Sprintf("%q → %s\n", r.GetName(), errorText(r.GetError()))
 	}
 	return out
 }
 
-func configOp(word string) controller.AlterableConfig {
+func configChange(word string) *controllerpb.ConfigChange {
 	if key, ok := strings.CutPrefix(word, "-"); ok {
-		return controller.AlterableConfig{Key: key, Op: controller.ConfigDelete}
+		return &controllerpb.ConfigChange{Name: key, Operation: controllerpb.ConfigOperation_CONFIG_OPERATION_DELETE}
+	}
+	if key, ok := strings.CutSuffix(word, "!"); ok {
+		return &controllerpb.ConfigChange{Name: key, Operation: controllerpb.ConfigOperation_CONFIG_OPERATION_SET}
 	}
 	key, value, _ := strings.Cut(word, "=")
-	switch {
-	case strings.HasSuffix(key, "+"):
-		return controller.AlterableConfig{Key: key[:len(key)-1], Op: controller.ConfigAppend, Value: value}
-	case strings.HasSuffix(key, "-"):
-		return controller.AlterableConfig{Key: key[:len(key)-1], Op: controller.ConfigSubtract, Value: value}
-	case strings.HasSuffix(key, "?"):
-		return controller.AlterableConfig{Key: key[:len(key)-1], Op: 9, Value: value}
+	c := &controllerpb.ConfigChange{Name: key, Operation: controllerpb.ConfigOperation_CONFIG_OPERATION_SET, Value: &value}
+	for suffix, op := range map[string]controllerpb.ConfigOperation{
+		"+": controllerpb.ConfigOperation_CONFIG_OPERATION_APPEND, "-": controllerpb.ConfigOperation_CONFIG_OPERATION_SUBTRACT, "?": 9,
+	} {
+		if bare, ok := strings.CutSuffix(key, suffix); ok {
+			c.Name, c.Operation = bare, op
+		}
 	}
-	return controller.AlterableConfig{Key: key, Value: value}
+	return c
 }

@@ -13,8 +13,9 @@ import (
 //
 // The broker leaves every ISR and ELR, for nobody can tell what a later registration of the id will hold; it may stay
 // last known. Its own record comes last, so the decision may be cut anywhere before.
-func UnregisterBroker(v View, id image.BrokerID) (Decision[Done], error) {
-	var d Decision[Done]
+func UnregisterBroker(v View, req *controllerpb.UnregisterBrokerRequest) (Decision[*controllerpb.UnregisterBrokerResponse], error) {
+	var d Decision[*controllerpb.UnregisterBrokerResponse]
+	id := image.BrokerID(req.GetBrokerId())
 	b, ok := v.Image.Broker(id)
 	if !ok {
 		return d, controllerpb.Refuse(codeBrokerIDNotRegistered, "broker %v is not registered", id)
@@ -26,11 +27,17 @@ func UnregisterBroker(v View, id image.BrokerID) (Decision[Done], error) {
 		fate:   func(image.PartitionID) fate { return fateCrashed },
 		reason: metadatapb.ChangeReason_CHANGE_REASON_UNREGISTER,
 	}
-	d.Records = append(departure.records(), &metadatapb.Record{Kind: &metadatapb.Record_UnregisterBroker{
+	records := append(departure.records(), &metadatapb.Record{Kind: &metadatapb.Record_UnregisterBroker{
 		UnregisterBroker: &metadatapb.UnregisterBroker{BrokerId: int32(id), BrokerEpoch: int64(b.Epoch)},
 	}})
+	d.Response = &controllerpb.UnregisterBrokerResponse{}
+	if req.GetValidateOnly() {
+		d.Response.Records = records
+		return d, nil
+	}
+	d.Records = records
+	d.because("broker "+id.String(), "unregistered with epoch %d, %d replicas stay assigned", b.Epoch, v.Image.ReplicaCount(id))
 	liveness := v.Liveness.Forgotten(id)
 	d.Liveness = &liveness
-	d.because("broker "+id.String(), "unregistered with epoch %d, %d replicas stay assigned", b.Epoch, v.Image.ReplicaCount(id))
 	return d, nil
 }

@@ -31,6 +31,8 @@ type Source interface {
 	Heard(id image.BrokerID) Heard
 	// Status is what the node knows of itself and of the quorum.
 	Status() *controllerpb.NodeStatusResponse
+	// Settings are the node's own configuration.
+	Settings() Settings
 	// Wait returns when the node has applied, and on a broker acted on, what the request names.
 	Wait(ctx context.Context, request *controllerpb.WaitMetadataRequest) (image.MetadataOffset, error)
 }

@@ -51,6 +51,7 @@ func (c *Config) controller(id Identity) quorum.Config {
 		Listeners: listenersProto(c.AdvertisedListeners), Bootstrap: c.bootstrap(),
 		ElectionTimeout: c.ElectionTimeout, HeartbeatInterval: c.HeartbeatInterval, SessionTimeout: c.SessionTimeout,
 		SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes, TrailingEntries: c.TrailingEntries,
+		LeaderRebalance: c.AutoLeaderRebalance, ImbalanceCheckInterval: c.ImbalanceCheckInterval, Settings: c,
 		Limits: controller.Limits{
 			RecordsMax: c.BatchRecordsMax, BytesMax: c.BatchBytesMax, SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval,
 		},

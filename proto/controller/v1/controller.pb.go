@@ -24,6 +24,115 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ConfigOperation is one of Kafka's incremental operations (KIP-339); its numbers are Kafka's plus one.
+type ConfigOperation int32
+
+const (
+	ConfigOperation_CONFIG_OPERATION_UNSPECIFIED ConfigOperation = 0
+	ConfigOperation_CONFIG_OPERATION_SET         ConfigOperation = 1
+	ConfigOperation_CONFIG_OPERATION_DELETE      ConfigOperation = 2
+	// Adds items to a list, or takes items out of it.
+	ConfigOperation_CONFIG_OPERATION_APPEND   ConfigOperation = 3
+	ConfigOperation_CONFIG_OPERATION_SUBTRACT ConfigOperation = 4
+)
+
+// Enum value maps for ConfigOperation.
+var (
+	ConfigOperation_name = map[int32]string{
+		0: "CONFIG_OPERATION_UNSPECIFIED",
+		1: "CONFIG_OPERATION_SET",
+		2: "CONFIG_OPERATION_DELETE",
+		3: "CONFIG_OPERATION_APPEND",
+		4: "CONFIG_OPERATION_SUBTRACT",
+	}
+	ConfigOperation_value = map[string]int32{
+		"CONFIG_OPERATION_UNSPECIFIED": 0,
+		"CONFIG_OPERATION_SET":         1,
+		"CONFIG_OPERATION_DELETE":      2,
+		"CONFIG_OPERATION_APPEND":      3,
+		"CONFIG_OPERATION_SUBTRACT":    4,
+	}
+)
+
+func (x ConfigOperation) Enum() *ConfigOperation {
+	p := new(ConfigOperation)
+	*p = x
+	return p
+}
+
+func (x ConfigOperation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConfigOperation) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_controller_proto_enumTypes[0].Descriptor()
+}
+
+func (ConfigOperation) Type() protoreflect.EnumType {
+	return &file_controller_v1_controller_proto_enumTypes[0]
+}
+
+func (x ConfigOperation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConfigOperation.Descriptor instead.
+func (ConfigOperation) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{0}
+}
+
+// ElectionType says what an operator asks for (KIP-460); its numbers are Kafka's plus one.
+type ElectionType int32
+
+const (
+	ElectionType_ELECTION_TYPE_UNSPECIFIED ElectionType = 0
+	// Makes the first replica the leader.
+	ElectionType_ELECTION_TYPE_PREFERRED ElectionType = 1
+	// Gives a leader to a partition without one, from outside the ISR if nobody in it can lead.
+	ElectionType_ELECTION_TYPE_UNCLEAN ElectionType = 2
+)
+
+// Enum value maps for ElectionType.
+var (
+	ElectionType_name = map[int32]string{
+		0: "ELECTION_TYPE_UNSPECIFIED",
+		1: "ELECTION_TYPE_PREFERRED",
+		2: "ELECTION_TYPE_UNCLEAN",
+	}
+	ElectionType_value = map[string]int32{
+		"ELECTION_TYPE_UNSPECIFIED": 0,
+		"ELECTION_TYPE_PREFERRED":   1,
+		"ELECTION_TYPE_UNCLEAN":     2,
+	}
+)
+
+func (x ElectionType) Enum() *ElectionType {
+	p := new(ElectionType)
+	*p = x
+	return p
+}
+
+func (x ElectionType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ElectionType) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_controller_proto_enumTypes[1].Descriptor()
+}
+
+func (ElectionType) Type() protoreflect.EnumType {
+	return &file_controller_v1_controller_proto_enumTypes[1]
+}
+
+func (x ElectionType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ElectionType.Descriptor instead.
+func (ElectionType) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{1}
+}
+
 type RegisterBrokerRequest struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId           string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -1778,6 +1887,1237 @@ func (x *DeletableTopicResult) GetError() *Error {
 	return nil
 }
 
+// CreatePartitionsRequest asks for more partitions in topics that exist.
+type CreatePartitionsRequest struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Topics        []*CreatePartitionsTopic `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	ValidateOnly  bool                     `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId     string                   `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsRequest) Reset() {
+	*x = CreatePartitionsRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsRequest) ProtoMessage() {}
+
+func (x *CreatePartitionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsRequest.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CreatePartitionsRequest) GetTopics() []*CreatePartitionsTopic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *CreatePartitionsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *CreatePartitionsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type CreatePartitionsTopic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Number of partitions afterwards.
+	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Replicas of the new partitions in their order, one list each; empty: placed by the controller.
+	Assignments   []*v1.BrokerIds `protobuf:"bytes,3,rep,name=assignments,proto3" json:"assignments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsTopic) Reset() {
+	*x = CreatePartitionsTopic{}
+	mi := &file_controller_v1_controller_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsTopic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsTopic) ProtoMessage() {}
+
+func (x *CreatePartitionsTopic) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsTopic.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsTopic) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CreatePartitionsTopic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreatePartitionsTopic) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CreatePartitionsTopic) GetAssignments() []*v1.BrokerIds {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+type CreatePartitionsResponse struct {
+	state           protoimpl.MessageState         `protogen:"open.v1"`
+	Topics          []*CreatePartitionsTopicResult `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	MetadataOffset  int64                          `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32                        `protobuf:"varint,3,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record                   `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsResponse) Reset() {
+	*x = CreatePartitionsResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsResponse) ProtoMessage() {}
+
+func (x *CreatePartitionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsResponse.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CreatePartitionsResponse) GetTopics() []*CreatePartitionsTopicResult {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *CreatePartitionsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *CreatePartitionsResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *CreatePartitionsResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type CreatePartitionsTopicResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Error         *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePartitionsTopicResult) Reset() {
+	*x = CreatePartitionsTopicResult{}
+	mi := &file_controller_v1_controller_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePartitionsTopicResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePartitionsTopicResult) ProtoMessage() {}
+
+func (x *CreatePartitionsTopicResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePartitionsTopicResult.ProtoReflect.Descriptor instead.
+func (*CreatePartitionsTopicResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CreatePartitionsTopicResult) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreatePartitionsTopicResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// AlterConfigsRequest changes dynamic configs.
+type AlterConfigsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resources     []*AlterableResource   `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	ValidateOnly  bool                   `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterConfigsRequest) Reset() {
+	*x = AlterConfigsRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterConfigsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterConfigsRequest) ProtoMessage() {}
+
+func (x *AlterConfigsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterConfigsRequest.ProtoReflect.Descriptor instead.
+func (*AlterConfigsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AlterConfigsRequest) GetResources() []*AlterableResource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *AlterConfigsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *AlterConfigsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// AlterableResource is a topic by name, a broker by decimal id, or all brokers by the empty name.
+type AlterableResource struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Type    v1.ResourceType        `protobuf:"varint,1,opt,name=type,proto3,enum=quorate.metadata.v1.ResourceType" json:"type,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Changes []*ConfigChange        `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	// The changes, which only set, are the whole of the resource's configs: what they do not name is removed.
+	Replace       bool `protobuf:"varint,4,opt,name=replace,proto3" json:"replace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterableResource) Reset() {
+	*x = AlterableResource{}
+	mi := &file_controller_v1_controller_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterableResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterableResource) ProtoMessage() {}
+
+func (x *AlterableResource) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterableResource.ProtoReflect.Descriptor instead.
+func (*AlterableResource) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *AlterableResource) GetType() v1.ResourceType {
+	if x != nil {
+		return x.Type
+	}
+	return v1.ResourceType(0)
+}
+
+func (x *AlterableResource) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AlterableResource) GetChanges() []*ConfigChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *AlterableResource) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+type ConfigChange struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Operation ConfigOperation        `protobuf:"varint,2,opt,name=operation,proto3,enum=quorate.controller.v1.ConfigOperation" json:"operation,omitempty"`
+	// Not looked at by CONFIG_OPERATION_DELETE, needed by the others.
+	Value         *string `protobuf:"bytes,3,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigChange) Reset() {
+	*x = ConfigChange{}
+	mi := &file_controller_v1_controller_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigChange) ProtoMessage() {}
+
+func (x *ConfigChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigChange.ProtoReflect.Descriptor instead.
+func (*ConfigChange) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ConfigChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigChange) GetOperation() ConfigOperation {
+	if x != nil {
+		return x.Operation
+	}
+	return ConfigOperation_CONFIG_OPERATION_UNSPECIFIED
+}
+
+func (x *ConfigChange) GetValue() string {
+	if x != nil && x.Value != nil {
+		return *x.Value
+	}
+	return ""
+}
+
+type AlterConfigsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request.
+	Resources []*AlterableResourceResult `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	// Holds what the values mean for the partitions as they are, too.
+	MetadataOffset  int64        `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32      `protobuf:"varint,3,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AlterConfigsResponse) Reset() {
+	*x = AlterConfigsResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterConfigsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterConfigsResponse) ProtoMessage() {}
+
+func (x *AlterConfigsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterConfigsResponse.ProtoReflect.Descriptor instead.
+func (*AlterConfigsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AlterConfigsResponse) GetResources() []*AlterableResourceResult {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *AlterConfigsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *AlterConfigsResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *AlterConfigsResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type AlterableResourceResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          v1.ResourceType        `protobuf:"varint,1,opt,name=type,proto3,enum=quorate.metadata.v1.ResourceType" json:"type,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Error         *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterableResourceResult) Reset() {
+	*x = AlterableResourceResult{}
+	mi := &file_controller_v1_controller_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterableResourceResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterableResourceResult) ProtoMessage() {}
+
+func (x *AlterableResourceResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterableResourceResult.ProtoReflect.Descriptor instead.
+func (*AlterableResourceResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *AlterableResourceResult) GetType() v1.ResourceType {
+	if x != nil {
+		return x.Type
+	}
+	return v1.ResourceType(0)
+}
+
+func (x *AlterableResourceResult) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AlterableResourceResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+type ElectLeadersRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Type       ElectionType           `protobuf:"varint,1,opt,name=type,proto3,enum=quorate.controller.v1.ElectionType" json:"type,omitempty"`
+	Partitions []*ElectablePartition  `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// For all partitions of the cluster; none is named then, and only those that changed are answered for.
+	AllPartitions bool   `protobuf:"varint,3,opt,name=all_partitions,json=allPartitions,proto3" json:"all_partitions,omitempty"`
+	ValidateOnly  bool   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ElectLeadersRequest) Reset() {
+	*x = ElectLeadersRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElectLeadersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElectLeadersRequest) ProtoMessage() {}
+
+func (x *ElectLeadersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElectLeadersRequest.ProtoReflect.Descriptor instead.
+func (*ElectLeadersRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ElectLeadersRequest) GetType() ElectionType {
+	if x != nil {
+		return x.Type
+	}
+	return ElectionType_ELECTION_TYPE_UNSPECIFIED
+}
+
+func (x *ElectLeadersRequest) GetPartitions() []*ElectablePartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *ElectLeadersRequest) GetAllPartitions() bool {
+	if x != nil {
+		return x.AllPartitions
+	}
+	return false
+}
+
+func (x *ElectLeadersRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *ElectLeadersRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ElectablePartition struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Topic     string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Who shall lead if the election is unclean. Absent: the first replica that can.
+	Candidate     *int32 `protobuf:"varint,3,opt,name=candidate,proto3,oneof" json:"candidate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ElectablePartition) Reset() {
+	*x = ElectablePartition{}
+	mi := &file_controller_v1_controller_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElectablePartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElectablePartition) ProtoMessage() {}
+
+func (x *ElectablePartition) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElectablePartition.ProtoReflect.Descriptor instead.
+func (*ElectablePartition) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ElectablePartition) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ElectablePartition) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ElectablePartition) GetCandidate() int32 {
+	if x != nil && x.Candidate != nil {
+		return *x.Candidate
+	}
+	return 0
+}
+
+type ElectLeadersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request.
+	Results         []*ElectLeadersResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	MetadataOffset  int64                 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32               `protobuf:"varint,3,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record          `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ElectLeadersResponse) Reset() {
+	*x = ElectLeadersResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElectLeadersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElectLeadersResponse) ProtoMessage() {}
+
+func (x *ElectLeadersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElectLeadersResponse.ProtoReflect.Descriptor instead.
+func (*ElectLeadersResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ElectLeadersResponse) GetResults() []*ElectLeadersResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *ElectLeadersResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ElectLeadersResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *ElectLeadersResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type ElectLeadersResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Topic     string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Error     *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// The leader that was elected; absent if none was.
+	Leader *int32 `protobuf:"varint,4,opt,name=leader,proto3,oneof" json:"leader,omitempty"`
+	// The leader was not in the ISR or the ELR: acknowledged records may be lost.
+	RecordsMayBeLost bool `protobuf:"varint,5,opt,name=records_may_be_lost,json=recordsMayBeLost,proto3" json:"records_may_be_lost,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ElectLeadersResult) Reset() {
+	*x = ElectLeadersResult{}
+	mi := &file_controller_v1_controller_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ElectLeadersResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ElectLeadersResult) ProtoMessage() {}
+
+func (x *ElectLeadersResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ElectLeadersResult.ProtoReflect.Descriptor instead.
+func (*ElectLeadersResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ElectLeadersResult) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ElectLeadersResult) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ElectLeadersResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ElectLeadersResult) GetLeader() int32 {
+	if x != nil && x.Leader != nil {
+		return *x.Leader
+	}
+	return 0
+}
+
+func (x *ElectLeadersResult) GetRecordsMayBeLost() bool {
+	if x != nil {
+		return x.RecordsMayBeLost
+	}
+	return false
+}
+
+// AlterPartitionReassignmentsRequest starts, re-targets and cancels moves of replicas (KIP-455).
+type AlterPartitionReassignmentsRequest struct {
+	state        protoimpl.MessageState   `protogen:"open.v1"`
+	Partitions   []*ReassignablePartition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	ValidateOnly bool                     `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId    string                   `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Refuses a target with another number of replicas (KIP-860).
+	KeepReplicationFactor bool `protobuf:"varint,4,opt,name=keep_replication_factor,json=keepReplicationFactor,proto3" json:"keep_replication_factor,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *AlterPartitionReassignmentsRequest) Reset() {
+	*x = AlterPartitionReassignmentsRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterPartitionReassignmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterPartitionReassignmentsRequest) ProtoMessage() {}
+
+func (x *AlterPartitionReassignmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterPartitionReassignmentsRequest.ProtoReflect.Descriptor instead.
+func (*AlterPartitionReassignmentsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *AlterPartitionReassignmentsRequest) GetPartitions() []*ReassignablePartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *AlterPartitionReassignmentsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *AlterPartitionReassignmentsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *AlterPartitionReassignmentsRequest) GetKeepReplicationFactor() bool {
+	if x != nil {
+		return x.KeepReplicationFactor
+	}
+	return false
+}
+
+type ReassignablePartition struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Topic     string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// In order of preference. Absent: the move is cancelled.
+	Replicas      *v1.BrokerIds `protobuf:"bytes,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReassignablePartition) Reset() {
+	*x = ReassignablePartition{}
+	mi := &file_controller_v1_controller_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReassignablePartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReassignablePartition) ProtoMessage() {}
+
+func (x *ReassignablePartition) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReassignablePartition.ProtoReflect.Descriptor instead.
+func (*ReassignablePartition) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ReassignablePartition) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ReassignablePartition) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ReassignablePartition) GetReplicas() *v1.BrokerIds {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+type AlterPartitionReassignmentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request.
+	Results         []*ReassignmentResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	MetadataOffset  int64                 `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32               `protobuf:"varint,3,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record          `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AlterPartitionReassignmentsResponse) Reset() {
+	*x = AlterPartitionReassignmentsResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterPartitionReassignmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterPartitionReassignmentsResponse) ProtoMessage() {}
+
+func (x *AlterPartitionReassignmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterPartitionReassignmentsResponse.ProtoReflect.Descriptor instead.
+func (*AlterPartitionReassignmentsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *AlterPartitionReassignmentsResponse) GetResults() []*ReassignmentResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *AlterPartitionReassignmentsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *AlterPartitionReassignmentsResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *AlterPartitionReassignmentsResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type ReassignmentResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Error         *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReassignmentResult) Reset() {
+	*x = ReassignmentResult{}
+	mi := &file_controller_v1_controller_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReassignmentResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReassignmentResult) ProtoMessage() {}
+
+func (x *ReassignmentResult) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReassignmentResult.ProtoReflect.Descriptor instead.
+func (*ReassignmentResult) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ReassignmentResult) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ReassignmentResult) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ReassignmentResult) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// UnregisterBrokerRequest removes a registration. Replica lists stay as they are.
+type UnregisterBrokerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BrokerId      int32                  `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	ValidateOnly  bool                   `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnregisterBrokerRequest) Reset() {
+	*x = UnregisterBrokerRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnregisterBrokerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnregisterBrokerRequest) ProtoMessage() {}
+
+func (x *UnregisterBrokerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnregisterBrokerRequest.ProtoReflect.Descriptor instead.
+func (*UnregisterBrokerRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *UnregisterBrokerRequest) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *UnregisterBrokerRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *UnregisterBrokerRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type UnregisterBrokerResponse struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset  int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32                `protobuf:"varint,2,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record           `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *UnregisterBrokerResponse) Reset() {
+	*x = UnregisterBrokerResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnregisterBrokerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnregisterBrokerResponse) ProtoMessage() {}
+
+func (x *UnregisterBrokerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnregisterBrokerResponse.ProtoReflect.Descriptor instead.
+func (*UnregisterBrokerResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *UnregisterBrokerResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *UnregisterBrokerResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *UnregisterBrokerResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
 type RegisterControllerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -1792,7 +3132,7 @@ type RegisterControllerRequest struct {
 
 func (x *RegisterControllerRequest) Reset() {
 	*x = RegisterControllerRequest{}
-	mi := &file_controller_v1_controller_proto_msgTypes[27]
+	mi := &file_controller_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +3144,7 @@ func (x *RegisterControllerRequest) String() string {
 func (*RegisterControllerRequest) ProtoMessage() {}
 
 func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_controller_proto_msgTypes[27]
+	mi := &file_controller_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +3157,7 @@ func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterControllerRequest.ProtoReflect.Descriptor instead.
 func (*RegisterControllerRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RegisterControllerRequest) GetClusterId() string {
@@ -1870,7 +3210,7 @@ type RegisterControllerResponse struct {
 
 func (x *RegisterControllerResponse) Reset() {
 	*x = RegisterControllerResponse{}
-	mi := &file_controller_v1_controller_proto_msgTypes[28]
+	mi := &file_controller_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +3222,7 @@ func (x *RegisterControllerResponse) String() string {
 func (*RegisterControllerResponse) ProtoMessage() {}
 
 func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_controller_proto_msgTypes[28]
+	mi := &file_controller_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +3235,7 @@ func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterControllerResponse.ProtoReflect.Descriptor instead.
 func (*RegisterControllerResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 var File_controller_v1_controller_proto protoreflect.FileDescriptor
@@ -2051,7 +3391,105 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x122\n" +
 	"\x05error\x18\x03 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05errorB\a\n" +
-	"\x05_name\"\xa5\x02\n" +
+	"\x05_name\"\xa3\x01\n" +
+	"\x17CreatePartitionsRequest\x12D\n" +
+	"\x06topics\x18\x01 \x03(\v2,.quorate.controller.v1.CreatePartitionsTopicR\x06topics\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x83\x01\n" +
+	"\x15CreatePartitionsTopic\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\x12@\n" +
+	"\vassignments\x18\x03 \x03(\v2\x1e.quorate.metadata.v1.BrokerIdsR\vassignments\"\xf1\x01\n" +
+	"\x18CreatePartitionsResponse\x12J\n" +
+	"\x06topics\x18\x01 \x03(\v22.quorate.controller.v1.CreatePartitionsTopicResultR\x06topics\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x03 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x04 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"e\n" +
+	"\x1bCreatePartitionsTopicResult\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\x05error\x18\x02 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\"\xa1\x01\n" +
+	"\x13AlterConfigsRequest\x12F\n" +
+	"\tresources\x18\x01 \x03(\v2(.quorate.controller.v1.AlterableResourceR\tresources\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xb7\x01\n" +
+	"\x11AlterableResource\x125\n" +
+	"\x04type\x18\x01 \x01(\x0e2!.quorate.metadata.v1.ResourceTypeR\x04type\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12=\n" +
+	"\achanges\x18\x03 \x03(\v2#.quorate.controller.v1.ConfigChangeR\achanges\x12\x18\n" +
+	"\areplace\x18\x04 \x01(\bR\areplace\"\x8d\x01\n" +
+	"\fConfigChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12D\n" +
+	"\toperation\x18\x02 \x01(\x0e2&.quorate.controller.v1.ConfigOperationR\toperation\x12\x19\n" +
+	"\x05value\x18\x03 \x01(\tH\x00R\x05value\x88\x01\x01B\b\n" +
+	"\x06_value\"\xef\x01\n" +
+	"\x14AlterConfigsResponse\x12L\n" +
+	"\tresources\x18\x01 \x03(\v2..quorate.controller.v1.AlterableResourceResultR\tresources\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x03 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x04 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"\x98\x01\n" +
+	"\x17AlterableResourceResult\x125\n" +
+	"\x04type\x18\x01 \x01(\x0e2!.quorate.metadata.v1.ResourceTypeR\x04type\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x122\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\"\x84\x02\n" +
+	"\x13ElectLeadersRequest\x127\n" +
+	"\x04type\x18\x01 \x01(\x0e2#.quorate.controller.v1.ElectionTypeR\x04type\x12I\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\v2).quorate.controller.v1.ElectablePartitionR\n" +
+	"partitions\x12%\n" +
+	"\x0eall_partitions\x18\x03 \x01(\bR\rallPartitions\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"y\n" +
+	"\x12ElectablePartition\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12!\n" +
+	"\tcandidate\x18\x03 \x01(\x05H\x00R\tcandidate\x88\x01\x01B\f\n" +
+	"\n" +
+	"_candidate\"\xe6\x01\n" +
+	"\x14ElectLeadersResponse\x12C\n" +
+	"\aresults\x18\x01 \x03(\v2).quorate.controller.v1.ElectLeadersResultR\aresults\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x03 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x04 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"\xd3\x01\n" +
+	"\x12ElectLeadersResult\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x122\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\x12\x1b\n" +
+	"\x06leader\x18\x04 \x01(\x05H\x00R\x06leader\x88\x01\x01\x12-\n" +
+	"\x13records_may_be_lost\x18\x05 \x01(\bR\x10recordsMayBeLostB\t\n" +
+	"\a_leader\"\xee\x01\n" +
+	"\"AlterPartitionReassignmentsRequest\x12L\n" +
+	"\n" +
+	"partitions\x18\x01 \x03(\v2,.quorate.controller.v1.ReassignablePartitionR\n" +
+	"partitions\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x126\n" +
+	"\x17keep_replication_factor\x18\x04 \x01(\bR\x15keepReplicationFactor\"\x87\x01\n" +
+	"\x15ReassignablePartition\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12:\n" +
+	"\breplicas\x18\x03 \x01(\v2\x1e.quorate.metadata.v1.BrokerIdsR\breplicas\"\xf5\x01\n" +
+	"#AlterPartitionReassignmentsResponse\x12C\n" +
+	"\aresults\x18\x01 \x03(\v2).quorate.controller.v1.ReassignmentResultR\aresults\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x03 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x04 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"|\n" +
+	"\x12ReassignmentResult\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x122\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\"z\n" +
+	"\x17UnregisterBrokerRequest\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xa5\x01\n" +
+	"\x18UnregisterBrokerResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x02 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x03 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"\xa5\x02\n" +
 	"\x19RegisterControllerRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -2060,16 +3498,31 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\fdirectory_id\x18\x04 \x01(\fR\vdirectoryId\x12;\n" +
 	"\tlisteners\x18\x05 \x03(\v2\x1d.quorate.metadata.v1.ListenerR\tlisteners\x12=\n" +
 	"\bfeatures\x18\x06 \x03(\v2!.quorate.metadata.v1.FeatureRangeR\bfeatures\"\x1c\n" +
-	"\x1aRegisterControllerResponse2\xcb\x04\n" +
+	"\x1aRegisterControllerResponse*\xa6\x01\n" +
+	"\x0fConfigOperation\x12 \n" +
+	"\x1cCONFIG_OPERATION_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14CONFIG_OPERATION_SET\x10\x01\x12\x1b\n" +
+	"\x17CONFIG_OPERATION_DELETE\x10\x02\x12\x1b\n" +
+	"\x17CONFIG_OPERATION_APPEND\x10\x03\x12\x1d\n" +
+	"\x19CONFIG_OPERATION_SUBTRACT\x10\x04*e\n" +
+	"\fElectionType\x12\x1d\n" +
+	"\x19ELECTION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17ELECTION_TYPE_PREFERRED\x10\x01\x12\x19\n" +
+	"\x15ELECTION_TYPE_UNCLEAN\x10\x022\xcb\x04\n" +
 	"\tBrokerApi\x12m\n" +
 	"\x0eRegisterBroker\x12,.quorate.controller.v1.RegisterBrokerRequest\x1a-.quorate.controller.v1.RegisterBrokerResponse\x12p\n" +
 	"\x0fBrokerHeartbeat\x12-.quorate.controller.v1.BrokerHeartbeatRequest\x1a..quorate.controller.v1.BrokerHeartbeatResponse\x12m\n" +
 	"\x0eAlterPartition\x12,.quorate.controller.v1.AlterPartitionRequest\x1a-.quorate.controller.v1.AlterPartitionResponse\x12|\n" +
 	"\x13AllocateProducerIds\x121.quorate.controller.v1.AllocateProducerIdsRequest\x1a2.quorate.controller.v1.AllocateProducerIdsResponse\x12p\n" +
-	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\xdf\x01\n" +
+	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\xb2\x06\n" +
 	"\vOperatorApi\x12g\n" +
 	"\fCreateTopics\x12*.quorate.controller.v1.CreateTopicsRequest\x1a+.quorate.controller.v1.CreateTopicsResponse\x12g\n" +
-	"\fDeleteTopics\x12*.quorate.controller.v1.DeleteTopicsRequest\x1a+.quorate.controller.v1.DeleteTopicsResponse2\x8a\x01\n" +
+	"\fDeleteTopics\x12*.quorate.controller.v1.DeleteTopicsRequest\x1a+.quorate.controller.v1.DeleteTopicsResponse\x12s\n" +
+	"\x10CreatePartitions\x12..quorate.controller.v1.CreatePartitionsRequest\x1a/.quorate.controller.v1.CreatePartitionsResponse\x12g\n" +
+	"\fAlterConfigs\x12*.quorate.controller.v1.AlterConfigsRequest\x1a+.quorate.controller.v1.AlterConfigsResponse\x12g\n" +
+	"\fElectLeaders\x12*.quorate.controller.v1.ElectLeadersRequest\x1a+.quorate.controller.v1.ElectLeadersResponse\x12\x94\x01\n" +
+	"\x1bAlterPartitionReassignments\x129.quorate.controller.v1.AlterPartitionReassignmentsRequest\x1a:.quorate.controller.v1.AlterPartitionReassignmentsResponse\x12s\n" +
+	"\x10UnregisterBroker\x12..quorate.controller.v1.UnregisterBrokerRequest\x1a/.quorate.controller.v1.UnregisterBrokerResponse2\x8a\x01\n" +
 	"\rControllerApi\x12y\n" +
 	"\x12RegisterController\x120.quorate.controller.v1.RegisterControllerRequest\x1a1.quorate.controller.v1.RegisterControllerResponseB=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"
 
@@ -2085,96 +3538,154 @@ func file_controller_v1_controller_proto_rawDescGZIP() []byte {
 	return file_controller_v1_controller_proto_rawDescData
 }
 
-var file_controller_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_controller_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_controller_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_controller_v1_controller_proto_goTypes = []any{
-	(*RegisterBrokerRequest)(nil),       // 0: quorate.controller.v1.RegisterBrokerRequest
-	(*LostReplica)(nil),                 // 1: quorate.controller.v1.LostReplica
-	(*RegisterBrokerResponse)(nil),      // 2: quorate.controller.v1.RegisterBrokerResponse
-	(*BrokerHeartbeatRequest)(nil),      // 3: quorate.controller.v1.BrokerHeartbeatRequest
-	(*BrokerHeartbeatResponse)(nil),     // 4: quorate.controller.v1.BrokerHeartbeatResponse
-	(*AlterPartitionRequest)(nil),       // 5: quorate.controller.v1.AlterPartitionRequest
-	(*AlterPartitionTopic)(nil),         // 6: quorate.controller.v1.AlterPartitionTopic
-	(*IsrMember)(nil),                   // 7: quorate.controller.v1.IsrMember
-	(*AlterPartitionItem)(nil),          // 8: quorate.controller.v1.AlterPartitionItem
-	(*AlterPartitionResponse)(nil),      // 9: quorate.controller.v1.AlterPartitionResponse
-	(*AlterPartitionTopicResult)(nil),   // 10: quorate.controller.v1.AlterPartitionTopicResult
-	(*AlterPartitionResult)(nil),        // 11: quorate.controller.v1.AlterPartitionResult
-	(*AllocateProducerIdsRequest)(nil),  // 12: quorate.controller.v1.AllocateProducerIdsRequest
-	(*AllocateProducerIdsResponse)(nil), // 13: quorate.controller.v1.AllocateProducerIdsResponse
-	(*ReportDeletionsRequest)(nil),      // 14: quorate.controller.v1.ReportDeletionsRequest
-	(*FailedDeletion)(nil),              // 15: quorate.controller.v1.FailedDeletion
-	(*ReportDeletionsResponse)(nil),     // 16: quorate.controller.v1.ReportDeletionsResponse
-	(*CreateTopicsRequest)(nil),         // 17: quorate.controller.v1.CreateTopicsRequest
-	(*CreatableTopic)(nil),              // 18: quorate.controller.v1.CreatableTopic
-	(*ReplicaAssignment)(nil),           // 19: quorate.controller.v1.ReplicaAssignment
-	(*ConfigEntry)(nil),                 // 20: quorate.controller.v1.ConfigEntry
-	(*CreateTopicsResponse)(nil),        // 21: quorate.controller.v1.CreateTopicsResponse
-	(*CreatableTopicResult)(nil),        // 22: quorate.controller.v1.CreatableTopicResult
-	(*DeleteTopicsRequest)(nil),         // 23: quorate.controller.v1.DeleteTopicsRequest
-	(*DeletableTopic)(nil),              // 24: quorate.controller.v1.DeletableTopic
-	(*DeleteTopicsResponse)(nil),        // 25: quorate.controller.v1.DeleteTopicsResponse
-	(*DeletableTopicResult)(nil),        // 26: quorate.controller.v1.DeletableTopicResult
-	(*RegisterControllerRequest)(nil),   // 27: quorate.controller.v1.RegisterControllerRequest
-	(*RegisterControllerResponse)(nil),  // 28: quorate.controller.v1.RegisterControllerResponse
-	(*v1.Listener)(nil),                 // 29: quorate.metadata.v1.Listener
-	(*v1.FeatureRange)(nil),             // 30: quorate.metadata.v1.FeatureRange
-	(v1.StopKind)(0),                    // 31: quorate.metadata.v1.StopKind
-	(*ActiveController)(nil),            // 32: quorate.controller.v1.ActiveController
-	(v1.LeaderRecoveryState)(0),         // 33: quorate.metadata.v1.LeaderRecoveryState
-	(v1.ChangeReason)(0),                // 34: quorate.metadata.v1.ChangeReason
-	(*Error)(nil),                       // 35: quorate.controller.v1.Error
-	(*v1.Record)(nil),                   // 36: quorate.metadata.v1.Record
+	(ConfigOperation)(0),                        // 0: quorate.controller.v1.ConfigOperation
+	(ElectionType)(0),                           // 1: quorate.controller.v1.ElectionType
+	(*RegisterBrokerRequest)(nil),               // 2: quorate.controller.v1.RegisterBrokerRequest
+	(*LostReplica)(nil),                         // 3: quorate.controller.v1.LostReplica
+	(*RegisterBrokerResponse)(nil),              // 4: quorate.controller.v1.RegisterBrokerResponse
+	(*BrokerHeartbeatRequest)(nil),              // 5: quorate.controller.v1.BrokerHeartbeatRequest
+	(*BrokerHeartbeatResponse)(nil),             // 6: quorate.controller.v1.BrokerHeartbeatResponse
+	(*AlterPartitionRequest)(nil),               // 7: quorate.controller.v1.AlterPartitionRequest
+	(*AlterPartitionTopic)(nil),                 // 8: quorate.controller.v1.AlterPartitionTopic
+	(*IsrMember)(nil),                           // 9: quorate.controller.v1.IsrMember
+	(*AlterPartitionItem)(nil),                  // 10: quorate.controller.v1.AlterPartitionItem
+	(*AlterPartitionResponse)(nil),              // 11: quorate.controller.v1.AlterPartitionResponse
+	(*AlterPartitionTopicResult)(nil),           // 12: quorate.controller.v1.AlterPartitionTopicResult
+	(*AlterPartitionResult)(nil),                // 13: quorate.controller.v1.AlterPartitionResult
+	(*AllocateProducerIdsRequest)(nil),          // 14: quorate.controller.v1.AllocateProducerIdsRequest
+	(*AllocateProducerIdsResponse)(nil),         // 15: quorate.controller.v1.AllocateProducerIdsResponse
+	(*ReportDeletionsRequest)(nil),              // 16: quorate.controller.v1.ReportDeletionsRequest
+	(*FailedDeletion)(nil),                      // 17: quorate.controller.v1.FailedDeletion
+	(*ReportDeletionsResponse)(nil),             // 18: quorate.controller.v1.ReportDeletionsResponse
+	(*CreateTopicsRequest)(nil),                 // 19: quorate.controller.v1.CreateTopicsRequest
+	(*CreatableTopic)(nil),                      // 20: quorate.controller.v1.CreatableTopic
+	(*ReplicaAssignment)(nil),                   // 21: quorate.controller.v1.ReplicaAssignment
+	(*ConfigEntry)(nil),                         // 22: quorate.controller.v1.ConfigEntry
+	(*CreateTopicsResponse)(nil),                // 23: quorate.controller.v1.CreateTopicsResponse
+	(*CreatableTopicResult)(nil),                // 24: quorate.controller.v1.CreatableTopicResult
+	(*DeleteTopicsRequest)(nil),                 // 25: quorate.controller.v1.DeleteTopicsRequest
+	(*DeletableTopic)(nil),                      // 26: quorate.controller.v1.DeletableTopic
+	(*DeleteTopicsResponse)(nil),                // 27: quorate.controller.v1.DeleteTopicsResponse
+	(*DeletableTopicResult)(nil),                // 28: quorate.controller.v1.DeletableTopicResult
+	(*CreatePartitionsRequest)(nil),             // 29: quorate.controller.v1.CreatePartitionsRequest
+	(*CreatePartitionsTopic)(nil),               // 30: quorate.controller.v1.CreatePartitionsTopic
+	(*CreatePartitionsResponse)(nil),            // 31: quorate.controller.v1.CreatePartitionsResponse
+	(*CreatePartitionsTopicResult)(nil),         // 32: quorate.controller.v1.CreatePartitionsTopicResult
+	(*AlterConfigsRequest)(nil),                 // 33: quorate.controller.v1.AlterConfigsRequest
+	(*AlterableResource)(nil),                   // 34: quorate.controller.v1.AlterableResource
+	(*ConfigChange)(nil),                        // 35: quorate.controller.v1.ConfigChange
+	(*AlterConfigsResponse)(nil),                // 36: quorate.controller.v1.AlterConfigsResponse
+	(*AlterableResourceResult)(nil),             // 37: quorate.controller.v1.AlterableResourceResult
+	(*ElectLeadersRequest)(nil),                 // 38: quorate.controller.v1.ElectLeadersRequest
+	(*ElectablePartition)(nil),                  // 39: quorate.controller.v1.ElectablePartition
+	(*ElectLeadersResponse)(nil),                // 40: quorate.controller.v1.ElectLeadersResponse
+	(*ElectLeadersResult)(nil),                  // 41: quorate.controller.v1.ElectLeadersResult
+	(*AlterPartitionReassignmentsRequest)(nil),  // 42: quorate.controller.v1.AlterPartitionReassignmentsRequest
+	(*ReassignablePartition)(nil),               // 43: quorate.controller.v1.ReassignablePartition
+	(*AlterPartitionReassignmentsResponse)(nil), // 44: quorate.controller.v1.AlterPartitionReassignmentsResponse
+	(*ReassignmentResult)(nil),                  // 45: quorate.controller.v1.ReassignmentResult
+	(*UnregisterBrokerRequest)(nil),             // 46: quorate.controller.v1.UnregisterBrokerRequest
+	(*UnregisterBrokerResponse)(nil),            // 47: quorate.controller.v1.UnregisterBrokerResponse
+	(*RegisterControllerRequest)(nil),           // 48: quorate.controller.v1.RegisterControllerRequest
+	(*RegisterControllerResponse)(nil),          // 49: quorate.controller.v1.RegisterControllerResponse
+	(*v1.Listener)(nil),                         // 50: quorate.metadata.v1.Listener
+	(*v1.FeatureRange)(nil),                     // 51: quorate.metadata.v1.FeatureRange
+	(v1.StopKind)(0),                            // 52: quorate.metadata.v1.StopKind
+	(*ActiveController)(nil),                    // 53: quorate.controller.v1.ActiveController
+	(v1.LeaderRecoveryState)(0),                 // 54: quorate.metadata.v1.LeaderRecoveryState
+	(v1.ChangeReason)(0),                        // 55: quorate.metadata.v1.ChangeReason
+	(*Error)(nil),                               // 56: quorate.controller.v1.Error
+	(*v1.Record)(nil),                           // 57: quorate.metadata.v1.Record
+	(*v1.BrokerIds)(nil),                        // 58: quorate.metadata.v1.BrokerIds
+	(v1.ResourceType)(0),                        // 59: quorate.metadata.v1.ResourceType
 }
 var file_controller_v1_controller_proto_depIdxs = []int32{
-	29, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
-	30, // 1: quorate.controller.v1.RegisterBrokerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
-	31, // 2: quorate.controller.v1.RegisterBrokerRequest.stop_kind:type_name -> quorate.metadata.v1.StopKind
-	1,  // 3: quorate.controller.v1.RegisterBrokerRequest.lost_replicas:type_name -> quorate.controller.v1.LostReplica
-	32, // 4: quorate.controller.v1.BrokerHeartbeatResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	6,  // 5: quorate.controller.v1.AlterPartitionRequest.topics:type_name -> quorate.controller.v1.AlterPartitionTopic
-	8,  // 6: quorate.controller.v1.AlterPartitionTopic.partitions:type_name -> quorate.controller.v1.AlterPartitionItem
-	7,  // 7: quorate.controller.v1.AlterPartitionItem.isr:type_name -> quorate.controller.v1.IsrMember
-	33, // 8: quorate.controller.v1.AlterPartitionItem.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	34, // 9: quorate.controller.v1.AlterPartitionItem.reason:type_name -> quorate.metadata.v1.ChangeReason
-	10, // 10: quorate.controller.v1.AlterPartitionResponse.topics:type_name -> quorate.controller.v1.AlterPartitionTopicResult
-	11, // 11: quorate.controller.v1.AlterPartitionTopicResult.partitions:type_name -> quorate.controller.v1.AlterPartitionResult
-	35, // 12: quorate.controller.v1.AlterPartitionResult.error:type_name -> quorate.controller.v1.Error
-	33, // 13: quorate.controller.v1.AlterPartitionResult.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	15, // 14: quorate.controller.v1.ReportDeletionsRequest.failed:type_name -> quorate.controller.v1.FailedDeletion
-	18, // 15: quorate.controller.v1.CreateTopicsRequest.topics:type_name -> quorate.controller.v1.CreatableTopic
-	19, // 16: quorate.controller.v1.CreatableTopic.assignments:type_name -> quorate.controller.v1.ReplicaAssignment
-	20, // 17: quorate.controller.v1.CreatableTopic.configs:type_name -> quorate.controller.v1.ConfigEntry
-	22, // 18: quorate.controller.v1.CreateTopicsResponse.topics:type_name -> quorate.controller.v1.CreatableTopicResult
-	36, // 19: quorate.controller.v1.CreateTopicsResponse.records:type_name -> quorate.metadata.v1.Record
-	35, // 20: quorate.controller.v1.CreatableTopicResult.error:type_name -> quorate.controller.v1.Error
-	20, // 21: quorate.controller.v1.CreatableTopicResult.configs:type_name -> quorate.controller.v1.ConfigEntry
-	24, // 22: quorate.controller.v1.DeleteTopicsRequest.topics:type_name -> quorate.controller.v1.DeletableTopic
-	26, // 23: quorate.controller.v1.DeleteTopicsResponse.topics:type_name -> quorate.controller.v1.DeletableTopicResult
-	36, // 24: quorate.controller.v1.DeleteTopicsResponse.records:type_name -> quorate.metadata.v1.Record
-	35, // 25: quorate.controller.v1.DeletableTopicResult.error:type_name -> quorate.controller.v1.Error
-	29, // 26: quorate.controller.v1.RegisterControllerRequest.listeners:type_name -> quorate.metadata.v1.Listener
-	30, // 27: quorate.controller.v1.RegisterControllerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
-	0,  // 28: quorate.controller.v1.BrokerApi.RegisterBroker:input_type -> quorate.controller.v1.RegisterBrokerRequest
-	3,  // 29: quorate.controller.v1.BrokerApi.BrokerHeartbeat:input_type -> quorate.controller.v1.BrokerHeartbeatRequest
-	5,  // 30: quorate.controller.v1.BrokerApi.AlterPartition:input_type -> quorate.controller.v1.AlterPartitionRequest
-	12, // 31: quorate.controller.v1.BrokerApi.AllocateProducerIds:input_type -> quorate.controller.v1.AllocateProducerIdsRequest
-	14, // 32: quorate.controller.v1.BrokerApi.ReportDeletions:input_type -> quorate.controller.v1.ReportDeletionsRequest
-	17, // 33: quorate.controller.v1.OperatorApi.CreateTopics:input_type -> quorate.controller.v1.CreateTopicsRequest
-	23, // 34: quorate.controller.v1.OperatorApi.DeleteTopics:input_type -> quorate.controller.v1.DeleteTopicsRequest
-	27, // 35: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
-	2,  // 36: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
-	4,  // 37: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
-	9,  // 38: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
-	13, // 39: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
-	16, // 40: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
-	21, // 41: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
-	25, // 42: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
-	28, // 43: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
-	36, // [36:44] is the sub-list for method output_type
-	28, // [28:36] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	50, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
+	51, // 1: quorate.controller.v1.RegisterBrokerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
+	52, // 2: quorate.controller.v1.RegisterBrokerRequest.stop_kind:type_name -> quorate.metadata.v1.StopKind
+	3,  // 3: quorate.controller.v1.RegisterBrokerRequest.lost_replicas:type_name -> quorate.controller.v1.LostReplica
+	53, // 4: quorate.controller.v1.BrokerHeartbeatResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	8,  // 5: quorate.controller.v1.AlterPartitionRequest.topics:type_name -> quorate.controller.v1.AlterPartitionTopic
+	10, // 6: quorate.controller.v1.AlterPartitionTopic.partitions:type_name -> quorate.controller.v1.AlterPartitionItem
+	9,  // 7: quorate.controller.v1.AlterPartitionItem.isr:type_name -> quorate.controller.v1.IsrMember
+	54, // 8: quorate.controller.v1.AlterPartitionItem.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	55, // 9: quorate.controller.v1.AlterPartitionItem.reason:type_name -> quorate.metadata.v1.ChangeReason
+	12, // 10: quorate.controller.v1.AlterPartitionResponse.topics:type_name -> quorate.controller.v1.AlterPartitionTopicResult
+	13, // 11: quorate.controller.v1.AlterPartitionTopicResult.partitions:type_name -> quorate.controller.v1.AlterPartitionResult
+	56, // 12: quorate.controller.v1.AlterPartitionResult.error:type_name -> quorate.controller.v1.Error
+	54, // 13: quorate.controller.v1.AlterPartitionResult.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	17, // 14: quorate.controller.v1.ReportDeletionsRequest.failed:type_name -> quorate.controller.v1.FailedDeletion
+	20, // 15: quorate.controller.v1.CreateTopicsRequest.topics:type_name -> quorate.controller.v1.CreatableTopic
+	21, // 16: quorate.controller.v1.CreatableTopic.assignments:type_name -> quorate.controller.v1.ReplicaAssignment
+	22, // 17: quorate.controller.v1.CreatableTopic.configs:type_name -> quorate.controller.v1.ConfigEntry
+	24, // 18: quorate.controller.v1.CreateTopicsResponse.topics:type_name -> quorate.controller.v1.CreatableTopicResult
+	57, // 19: quorate.controller.v1.CreateTopicsResponse.records:type_name -> quorate.metadata.v1.Record
+	56, // 20: quorate.controller.v1.CreatableTopicResult.error:type_name -> quorate.controller.v1.Error
+	22, // 21: quorate.controller.v1.CreatableTopicResult.configs:type_name -> quorate.controller.v1.ConfigEntry
+	26, // 22: quorate.controller.v1.DeleteTopicsRequest.topics:type_name -> quorate.controller.v1.DeletableTopic
+	28, // 23: quorate.controller.v1.DeleteTopicsResponse.topics:type_name -> quorate.controller.v1.DeletableTopicResult
+	57, // 24: quorate.controller.v1.DeleteTopicsResponse.records:type_name -> quorate.metadata.v1.Record
+	56, // 25: quorate.controller.v1.DeletableTopicResult.error:type_name -> quorate.controller.v1.Error
+	30, // 26: quorate.controller.v1.CreatePartitionsRequest.topics:type_name -> quorate.controller.v1.CreatePartitionsTopic
+	58, // 27: quorate.controller.v1.CreatePartitionsTopic.assignments:type_name -> quorate.metadata.v1.BrokerIds
+	32, // 28: quorate.controller.v1.CreatePartitionsResponse.topics:type_name -> quorate.controller.v1.CreatePartitionsTopicResult
+	57, // 29: quorate.controller.v1.CreatePartitionsResponse.records:type_name -> quorate.metadata.v1.Record
+	56, // 30: quorate.controller.v1.CreatePartitionsTopicResult.error:type_name -> quorate.controller.v1.Error
+	34, // 31: quorate.controller.v1.AlterConfigsRequest.resources:type_name -> quorate.controller.v1.AlterableResource
+	59, // 32: quorate.controller.v1.AlterableResource.type:type_name -> quorate.metadata.v1.ResourceType
+	35, // 33: quorate.controller.v1.AlterableResource.changes:type_name -> quorate.controller.v1.ConfigChange
+	0,  // 34: quorate.controller.v1.ConfigChange.operation:type_name -> quorate.controller.v1.ConfigOperation
+	37, // 35: quorate.controller.v1.AlterConfigsResponse.resources:type_name -> quorate.controller.v1.AlterableResourceResult
+	57, // 36: quorate.controller.v1.AlterConfigsResponse.records:type_name -> quorate.metadata.v1.Record
+	59, // 37: quorate.controller.v1.AlterableResourceResult.type:type_name -> quorate.metadata.v1.ResourceType
+	56, // 38: quorate.controller.v1.AlterableResourceResult.error:type_name -> quorate.controller.v1.Error
+	1,  // 39: quorate.controller.v1.ElectLeadersRequest.type:type_name -> quorate.controller.v1.ElectionType
+	39, // 40: quorate.controller.v1.ElectLeadersRequest.partitions:type_name -> quorate.controller.v1.ElectablePartition
+	41, // 41: quorate.controller.v1.ElectLeadersResponse.results:type_name -> quorate.controller.v1.ElectLeadersResult
+	57, // 42: quorate.controller.v1.ElectLeadersResponse.records:type_name -> quorate.metadata.v1.Record
+	56, // 43: quorate.controller.v1.ElectLeadersResult.error:type_name -> quorate.controller.v1.Error
+	43, // 44: quorate.controller.v1.AlterPartitionReassignmentsRequest.partitions:type_name -> quorate.controller.v1.ReassignablePartition
+	58, // 45: quorate.controller.v1.ReassignablePartition.replicas:type_name -> quorate.metadata.v1.BrokerIds
+	45, // 46: quorate.controller.v1.AlterPartitionReassignmentsResponse.results:type_name -> quorate.controller.v1.ReassignmentResult
+	57, // 47: quorate.controller.v1.AlterPartitionReassignmentsResponse.records:type_name -> quorate.metadata.v1.Record
+	56, // 48: quorate.controller.v1.ReassignmentResult.error:type_name -> quorate.controller.v1.Error
+	57, // 49: quorate.controller.v1.UnregisterBrokerResponse.records:type_name -> quorate.metadata.v1.Record
+	50, // 50: quorate.controller.v1.RegisterControllerRequest.listeners:type_name -> quorate.metadata.v1.Listener
+	51, // 51: quorate.controller.v1.RegisterControllerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
+	2,  // 52: quorate.controller.v1.BrokerApi.RegisterBroker:input_type -> quorate.controller.v1.RegisterBrokerRequest
+	5,  // 53: quorate.controller.v1.BrokerApi.BrokerHeartbeat:input_type -> quorate.controller.v1.BrokerHeartbeatRequest
+	7,  // 54: quorate.controller.v1.BrokerApi.AlterPartition:input_type -> quorate.controller.v1.AlterPartitionRequest
+	14, // 55: quorate.controller.v1.BrokerApi.AllocateProducerIds:input_type -> quorate.controller.v1.AllocateProducerIdsRequest
+	16, // 56: quorate.controller.v1.BrokerApi.ReportDeletions:input_type -> quorate.controller.v1.ReportDeletionsRequest
+	19, // 57: quorate.controller.v1.OperatorApi.CreateTopics:input_type -> quorate.controller.v1.CreateTopicsRequest
+	25, // 58: quorate.controller.v1.OperatorApi.DeleteTopics:input_type -> quorate.controller.v1.DeleteTopicsRequest
+	29, // 59: quorate.controller.v1.OperatorApi.CreatePartitions:input_type -> quorate.controller.v1.CreatePartitionsRequest
+	33, // 60: quorate.controller.v1.OperatorApi.AlterConfigs:input_type -> quorate.controller.v1.AlterConfigsRequest
+	38, // 61: quorate.controller.v1.OperatorApi.ElectLeaders:input_type -> quorate.controller.v1.ElectLeadersRequest
+	42, // 62: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:input_type -> quorate.controller.v1.AlterPartitionReassignmentsRequest
+	46, // 63: quorate.controller.v1.OperatorApi.UnregisterBroker:input_type -> quorate.controller.v1.UnregisterBrokerRequest
+	48, // 64: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
+	4,  // 65: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
+	6,  // 66: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
+	11, // 67: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
+	15, // 68: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
+	18, // 69: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
+	23, // 70: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
+	27, // 71: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
+	31, // 72: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
+	36, // 73: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
+	40, // 74: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
+	44, // 75: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
+	47, // 76: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
+	49, // 77: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
+	65, // [65:78] is the sub-list for method output_type
+	52, // [52:65] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_controller_proto_init() }
@@ -2190,18 +3701,22 @@ func file_controller_v1_controller_proto_init() {
 	file_controller_v1_controller_proto_msgTypes[20].OneofWrappers = []any{}
 	file_controller_v1_controller_proto_msgTypes[24].OneofWrappers = []any{}
 	file_controller_v1_controller_proto_msgTypes[26].OneofWrappers = []any{}
+	file_controller_v1_controller_proto_msgTypes[33].OneofWrappers = []any{}
+	file_controller_v1_controller_proto_msgTypes[37].OneofWrappers = []any{}
+	file_controller_v1_controller_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_controller_proto_rawDesc), len(file_controller_v1_controller_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   29,
+			NumEnums:      2,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
 		GoTypes:           file_controller_v1_controller_proto_goTypes,
 		DependencyIndexes: file_controller_v1_controller_proto_depIdxs,
+		EnumInfos:         file_controller_v1_controller_proto_enumTypes,
 		MessageInfos:      file_controller_v1_controller_proto_msgTypes,
 	}.Build()
 	File_controller_v1_controller_proto = out.File

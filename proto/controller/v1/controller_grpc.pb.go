@@ -279,8 +279,13 @@ var BrokerApi_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	OperatorApi_CreateTopics_FullMethodName = "/quorate.controller.v1.OperatorApi/CreateTopics"
-	OperatorApi_DeleteTopics_FullMethodName = "/quorate.controller.v1.OperatorApi/DeleteTopics"
+	OperatorApi_CreateTopics_FullMethodName                = "/quorate.controller.v1.OperatorApi/CreateTopics"
+	OperatorApi_DeleteTopics_FullMethodName                = "/quorate.controller.v1.OperatorApi/DeleteTopics"
+	OperatorApi_CreatePartitions_FullMethodName            = "/quorate.controller.v1.OperatorApi/CreatePartitions"
+	OperatorApi_AlterConfigs_FullMethodName                = "/quorate.controller.v1.OperatorApi/AlterConfigs"
+	OperatorApi_ElectLeaders_FullMethodName                = "/quorate.controller.v1.OperatorApi/ElectLeaders"
+	OperatorApi_AlterPartitionReassignments_FullMethodName = "/quorate.controller.v1.OperatorApi/AlterPartitionReassignments"
+	OperatorApi_UnregisterBroker_FullMethodName            = "/quorate.controller.v1.OperatorApi/UnregisterBroker"
 )
 
 // OperatorApiClient is the client API for OperatorApi service.
@@ -291,6 +296,11 @@ const (
 type OperatorApiClient interface {
 	CreateTopics(ctx context.Context, in *CreateTopicsRequest, opts ...grpc.CallOption) (*CreateTopicsResponse, error)
 	DeleteTopics(ctx context.Context, in *DeleteTopicsRequest, opts ...grpc.CallOption) (*DeleteTopicsResponse, error)
+	CreatePartitions(ctx context.Context, in *CreatePartitionsRequest, opts ...grpc.CallOption) (*CreatePartitionsResponse, error)
+	AlterConfigs(ctx context.Context, in *AlterConfigsRequest, opts ...grpc.CallOption) (*AlterConfigsResponse, error)
+	ElectLeaders(ctx context.Context, in *ElectLeadersRequest, opts ...grpc.CallOption) (*ElectLeadersResponse, error)
+	AlterPartitionReassignments(ctx context.Context, in *AlterPartitionReassignmentsRequest, opts ...grpc.CallOption) (*AlterPartitionReassignmentsResponse, error)
+	UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error)
 }
 
 type operatorApiClient struct {
@@ -321,6 +331,56 @@ func (c *operatorApiClient) DeleteTopics(ctx context.Context, in *DeleteTopicsRe
 	return out, nil
 }
 
+func (c *operatorApiClient) CreatePartitions(ctx context.Context, in *CreatePartitionsRequest, opts ...grpc.CallOption) (*CreatePartitionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreatePartitionsResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_CreatePartitions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorApiClient) AlterConfigs(ctx context.Context, in *AlterConfigsRequest, opts ...grpc.CallOption) (*AlterConfigsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AlterConfigsResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_AlterConfigs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorApiClient) ElectLeaders(ctx context.Context, in *ElectLeadersRequest, opts ...grpc.CallOption) (*ElectLeadersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ElectLeadersResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_ElectLeaders_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorApiClient) AlterPartitionReassignments(ctx context.Context, in *AlterPartitionReassignmentsRequest, opts ...grpc.CallOption) (*AlterPartitionReassignmentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AlterPartitionReassignmentsResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_AlterPartitionReassignments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorApiClient) UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnregisterBrokerResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_UnregisterBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorApiServer is the server API for OperatorApi service.
 // All implementations must embed UnimplementedOperatorApiServer
 // for forward compatibility.
@@ -329,6 +389,11 @@ func (c *operatorApiClient) DeleteTopics(ctx context.Context, in *DeleteTopicsRe
 type OperatorApiServer interface {
 	CreateTopics(context.Context, *CreateTopicsRequest) (*CreateTopicsResponse, error)
 	DeleteTopics(context.Context, *DeleteTopicsRequest) (*DeleteTopicsResponse, error)
+	CreatePartitions(context.Context, *CreatePartitionsRequest) (*CreatePartitionsResponse, error)
+	AlterConfigs(context.Context, *AlterConfigsRequest) (*AlterConfigsResponse, error)
+	ElectLeaders(context.Context, *ElectLeadersRequest) (*ElectLeadersResponse, error)
+	AlterPartitionReassignments(context.Context, *AlterPartitionReassignmentsRequest) (*AlterPartitionReassignmentsResponse, error)
+	UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error)
 	mustEmbedUnimplementedOperatorApiServer()
 }
 
@@ -344,6 +409,21 @@ func (UnimplementedOperatorApiServer) CreateTopics(context.Context, *CreateTopic
 }
 func (UnimplementedOperatorApiServer) DeleteTopics(context.Context, *DeleteTopicsRequest) (*DeleteTopicsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteTopics not implemented")
+}
+func (UnimplementedOperatorApiServer) CreatePartitions(context.Context, *CreatePartitionsRequest) (*CreatePartitionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreatePartitions not implemented")
+}
+func (UnimplementedOperatorApiServer) AlterConfigs(context.Context, *AlterConfigsRequest) (*AlterConfigsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AlterConfigs not implemented")
+}
+func (UnimplementedOperatorApiServer) ElectLeaders(context.Context, *ElectLeadersRequest) (*ElectLeadersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ElectLeaders not implemented")
+}
+func (UnimplementedOperatorApiServer) AlterPartitionReassignments(context.Context, *AlterPartitionReassignmentsRequest) (*AlterPartitionReassignmentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AlterPartitionReassignments not implemented")
+}
+func (UnimplementedOperatorApiServer) UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnregisterBroker not implemented")
 }
 func (UnimplementedOperatorApiServer) mustEmbedUnimplementedOperatorApiServer() {}
 func (UnimplementedOperatorApiServer) testEmbeddedByValue()                     {}
@@ -402,6 +482,96 @@ func _OperatorApi_DeleteTopics_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorApi_CreatePartitions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreatePartitionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).CreatePartitions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_CreatePartitions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).CreatePartitions(ctx, req.(*CreatePartitionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorApi_AlterConfigs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AlterConfigsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).AlterConfigs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_AlterConfigs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).AlterConfigs(ctx, req.(*AlterConfigsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorApi_ElectLeaders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ElectLeadersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).ElectLeaders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_ElectLeaders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).ElectLeaders(ctx, req.(*ElectLeadersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorApi_AlterPartitionReassignments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AlterPartitionReassignmentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).AlterPartitionReassignments(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_AlterPartitionReassignments_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).AlterPartitionReassignments(ctx, req.(*AlterPartitionReassignmentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorApi_UnregisterBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnregisterBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).UnregisterBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_UnregisterBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).UnregisterBroker(ctx, req.(*UnregisterBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorApi_ServiceDesc is the grpc.ServiceDesc for OperatorApi service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -416,6 +586,26 @@ var OperatorApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteTopics",
 			Handler:    _OperatorApi_DeleteTopics_Handler,
+		},
+		{
+			MethodName: "CreatePartitions",
+			Handler:    _OperatorApi_CreatePartitions_Handler,
+		},
+		{
+			MethodName: "AlterConfigs",
+			Handler:    _OperatorApi_AlterConfigs_Handler,
+		},
+		{
+			MethodName: "ElectLeaders",
+			Handler:    _OperatorApi_ElectLeaders_Handler,
+		},
+		{
+			MethodName: "AlterPartitionReassignments",
+			Handler:    _OperatorApi_AlterPartitionReassignments_Handler,
+		},
+		{
+			MethodName: "UnregisterBroker",
+			Handler:    _OperatorApi_UnregisterBroker_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -24,6 +24,66 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ConfigSource tells where a value in force comes from.
+type ConfigSource int32
+
+const (
+	ConfigSource_CONFIG_SOURCE_UNSPECIFIED ConfigSource = 0
+	ConfigSource_CONFIG_SOURCE_TOPIC       ConfigSource = 1
+	ConfigSource_CONFIG_SOURCE_BROKER      ConfigSource = 2
+	ConfigSource_CONFIG_SOURCE_CLUSTER     ConfigSource = 3
+	// File, environment or command line of the node that answers.
+	ConfigSource_CONFIG_SOURCE_STATIC  ConfigSource = 4
+	ConfigSource_CONFIG_SOURCE_DEFAULT ConfigSource = 5
+)
+
+// Enum value maps for ConfigSource.
+var (
+	ConfigSource_name = map[int32]string{
+		0: "CONFIG_SOURCE_UNSPECIFIED",
+		1: "CONFIG_SOURCE_TOPIC",
+		2: "CONFIG_SOURCE_BROKER",
+		3: "CONFIG_SOURCE_CLUSTER",
+		4: "CONFIG_SOURCE_STATIC",
+		5: "CONFIG_SOURCE_DEFAULT",
+	}
+	ConfigSource_value = map[string]int32{
+		"CONFIG_SOURCE_UNSPECIFIED": 0,
+		"CONFIG_SOURCE_TOPIC":       1,
+		"CONFIG_SOURCE_BROKER":      2,
+		"CONFIG_SOURCE_CLUSTER":     3,
+		"CONFIG_SOURCE_STATIC":      4,
+		"CONFIG_SOURCE_DEFAULT":     5,
+	}
+)
+
+func (x ConfigSource) Enum() *ConfigSource {
+	p := new(ConfigSource)
+	*p = x
+	return p
+}
+
+func (x ConfigSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConfigSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_reader_proto_enumTypes[0].Descriptor()
+}
+
+func (ConfigSource) Type() protoreflect.EnumType {
+	return &file_controller_v1_reader_proto_enumTypes[0]
+}
+
+func (x ConfigSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConfigSource.Descriptor instead.
+func (ConfigSource) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{0}
+}
+
 // ReadOptions choose which image answers. Default: the active controller's, strongly consistent.
 type ReadOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -557,6 +617,461 @@ func (x *BrokerDescription) GetReplicas() int32 {
 	return 0
 }
 
+type ListReassignmentsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Options *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	// Topics by name; empty: all.
+	Topics        []string `protobuf:"bytes,2,rep,name=topics,proto3" json:"topics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReassignmentsRequest) Reset() {
+	*x = ListReassignmentsRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReassignmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReassignmentsRequest) ProtoMessage() {}
+
+func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReassignmentsRequest.ProtoReflect.Descriptor instead.
+func (*ListReassignmentsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListReassignmentsRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *ListReassignmentsRequest) GetTopics() []string {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+type ListReassignmentsResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// By topic name, then partition.
+	Reassignments []*Reassignment `protobuf:"bytes,2,rep,name=reassignments,proto3" json:"reassignments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReassignmentsResponse) Reset() {
+	*x = ListReassignmentsResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReassignmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReassignmentsResponse) ProtoMessage() {}
+
+func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReassignmentsResponse.ProtoReflect.Descriptor instead.
+func (*ListReassignmentsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ListReassignmentsResponse) GetReassignments() []*Reassignment {
+	if x != nil {
+		return x.Reassignments
+	}
+	return nil
+}
+
+// Reassignment is a partition whose replicas are being moved.
+type Reassignment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	State *v1.Partition          `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Replicas when it has ended.
+	Target        []int32 `protobuf:"varint,3,rep,packed,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reassignment) Reset() {
+	*x = Reassignment{}
+	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reassignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reassignment) ProtoMessage() {}
+
+func (x *Reassignment) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reassignment.ProtoReflect.Descriptor instead.
+func (*Reassignment) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Reassignment) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Reassignment) GetState() *v1.Partition {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *Reassignment) GetTarget() []int32 {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+type DescribeConfigsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Options       *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	Resources     []*ConfigResource      `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeConfigsRequest) Reset() {
+	*x = DescribeConfigsRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeConfigsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeConfigsRequest) ProtoMessage() {}
+
+func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeConfigsRequest.ProtoReflect.Descriptor instead.
+func (*DescribeConfigsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DescribeConfigsRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *DescribeConfigsRequest) GetResources() []*ConfigResource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// ConfigResource is a topic by name, a broker by decimal id, or all brokers by the empty name.
+type ConfigResource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          v1.ResourceType        `protobuf:"varint,1,opt,name=type,proto3,enum=quorate.metadata.v1.ResourceType" json:"type,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigResource) Reset() {
+	*x = ConfigResource{}
+	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigResource) ProtoMessage() {}
+
+func (x *ConfigResource) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigResource.ProtoReflect.Descriptor instead.
+func (*ConfigResource) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ConfigResource) GetType() v1.ResourceType {
+	if x != nil {
+		return x.Type
+	}
+	return v1.ResourceType(0)
+}
+
+func (x *ConfigResource) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type DescribeConfigsResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// In the order of the request.
+	Resources     []*ConfigResourceDescription `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeConfigsResponse) Reset() {
+	*x = DescribeConfigsResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeConfigsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeConfigsResponse) ProtoMessage() {}
+
+func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeConfigsResponse.ProtoReflect.Descriptor instead.
+func (*DescribeConfigsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DescribeConfigsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *DescribeConfigsResponse) GetResources() []*ConfigResourceDescription {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+type ConfigResourceDescription struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  v1.ResourceType        `protobuf:"varint,1,opt,name=type,proto3,enum=quorate.metadata.v1.ResourceType" json:"type,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Error *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// By name. For all brokers only what is set; otherwise every key that has a value somewhere.
+	Configs       []*EffectiveConfig `protobuf:"bytes,4,rep,name=configs,proto3" json:"configs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigResourceDescription) Reset() {
+	*x = ConfigResourceDescription{}
+	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigResourceDescription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigResourceDescription) ProtoMessage() {}
+
+func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigResourceDescription.ProtoReflect.Descriptor instead.
+func (*ConfigResourceDescription) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ConfigResourceDescription) GetType() v1.ResourceType {
+	if x != nil {
+		return x.Type
+	}
+	return v1.ResourceType(0)
+}
+
+func (x *ConfigResourceDescription) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigResourceDescription) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ConfigResourceDescription) GetConfigs() []*EffectiveConfig {
+	if x != nil {
+		return x.Configs
+	}
+	return nil
+}
+
+type EffectiveConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Source        ConfigSource           `protobuf:"varint,3,opt,name=source,proto3,enum=quorate.controller.v1.ConfigSource" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EffectiveConfig) Reset() {
+	*x = EffectiveConfig{}
+	mi := &file_controller_v1_reader_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EffectiveConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EffectiveConfig) ProtoMessage() {}
+
+func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EffectiveConfig.ProtoReflect.Descriptor instead.
+func (*EffectiveConfig) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *EffectiveConfig) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EffectiveConfig) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *EffectiveConfig) GetSource() ConfigSource {
+	if x != nil {
+		return x.Source
+	}
+	return ConfigSource_CONFIG_SOURCE_UNSPECIFIED
+}
+
 type DumpImageRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Options *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
@@ -568,7 +1083,7 @@ type DumpImageRequest struct {
 
 func (x *DumpImageRequest) Reset() {
 	*x = DumpImageRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	mi := &file_controller_v1_reader_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +1095,7 @@ func (x *DumpImageRequest) String() string {
 func (*DumpImageRequest) ProtoMessage() {}
 
 func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	mi := &file_controller_v1_reader_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +1108,7 @@ func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageRequest.ProtoReflect.Descriptor instead.
 func (*DumpImageRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{9}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DumpImageRequest) GetOptions() *ReadOptions {
@@ -619,7 +1134,7 @@ type DumpImageResponse struct {
 
 func (x *DumpImageResponse) Reset() {
 	*x = DumpImageResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	mi := &file_controller_v1_reader_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +1146,7 @@ func (x *DumpImageResponse) String() string {
 func (*DumpImageResponse) ProtoMessage() {}
 
 func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	mi := &file_controller_v1_reader_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +1159,7 @@ func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageResponse.ProtoReflect.Descriptor instead.
 func (*DumpImageResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{10}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DumpImageResponse) GetData() []byte {
@@ -662,7 +1177,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +1189,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +1202,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{11}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
 }
 
 type NodeStatusResponse struct {
@@ -712,7 +1227,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +1239,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +1252,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{12}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeStatusResponse) GetClusterId() string {
@@ -831,7 +1346,7 @@ type QuorumMember struct {
 
 func (x *QuorumMember) Reset() {
 	*x = QuorumMember{}
-	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +1358,7 @@ func (x *QuorumMember) String() string {
 func (*QuorumMember) ProtoMessage() {}
 
 func (x *QuorumMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +1371,7 @@ func (x *QuorumMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumMember.ProtoReflect.Descriptor instead.
 func (*QuorumMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{13}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QuorumMember) GetNodeId() int32 {
@@ -905,7 +1420,7 @@ type WaitMetadataRequest struct {
 
 func (x *WaitMetadataRequest) Reset() {
 	*x = WaitMetadataRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1432,7 @@ func (x *WaitMetadataRequest) String() string {
 func (*WaitMetadataRequest) ProtoMessage() {}
 
 func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1445,7 @@ func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WaitMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{14}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WaitMetadataRequest) GetMetadataOffset() int64 {
@@ -956,7 +1471,7 @@ type WaitMetadataResponse struct {
 
 func (x *WaitMetadataResponse) Reset() {
 	*x = WaitMetadataResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1483,7 @@ func (x *WaitMetadataResponse) String() string {
 func (*WaitMetadataResponse) ProtoMessage() {}
 
 func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1496,7 @@ func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WaitMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{15}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WaitMetadataResponse) GetMetadataOffset() int64 {
@@ -1033,7 +1548,35 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x05chain\x18\x03 \x01(\x06R\x05chain\x12*\n" +
 	"\x11last_heartbeat_ms\x18\x04 \x01(\x03R\x0flastHeartbeatMs\x12\x18\n" +
 	"\aleaders\x18\x05 \x01(\x05R\aleaders\x12\x1a\n" +
-	"\breplicas\x18\x06 \x01(\x05R\breplicas\"\x80\x01\n" +
+	"\breplicas\x18\x06 \x01(\x05R\breplicas\"p\n" +
+	"\x18ListReassignmentsRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x16\n" +
+	"\x06topics\x18\x02 \x03(\tR\x06topics\"\x8f\x01\n" +
+	"\x19ListReassignmentsResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12I\n" +
+	"\rreassignments\x18\x02 \x03(\v2#.quorate.controller.v1.ReassignmentR\rreassignments\"r\n" +
+	"\fReassignment\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x124\n" +
+	"\x05state\x18\x02 \x01(\v2\x1e.quorate.metadata.v1.PartitionR\x05state\x12\x16\n" +
+	"\x06target\x18\x03 \x03(\x05R\x06target\"\x9b\x01\n" +
+	"\x16DescribeConfigsRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12C\n" +
+	"\tresources\x18\x02 \x03(\v2%.quorate.controller.v1.ConfigResourceR\tresources\"[\n" +
+	"\x0eConfigResource\x125\n" +
+	"\x04type\x18\x01 \x01(\x0e2!.quorate.metadata.v1.ResourceTypeR\x04type\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x92\x01\n" +
+	"\x17DescribeConfigsResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12N\n" +
+	"\tresources\x18\x02 \x03(\v20.quorate.controller.v1.ConfigResourceDescriptionR\tresources\"\xdc\x01\n" +
+	"\x19ConfigResourceDescription\x125\n" +
+	"\x04type\x18\x01 \x01(\x0e2!.quorate.metadata.v1.ResourceTypeR\x04type\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x122\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\x12@\n" +
+	"\aconfigs\x18\x04 \x03(\v2&.quorate.controller.v1.EffectiveConfigR\aconfigs\"x\n" +
+	"\x0fEffectiveConfig\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12;\n" +
+	"\x06source\x18\x03 \x01(\x0e2#.quorate.controller.v1.ConfigSourceR\x06source\"\x80\x01\n" +
 	"\x10DumpImageRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12 \n" +
 	"\tat_offset\x18\x02 \x01(\x03H\x00R\batOffset\x88\x01\x01B\f\n" +
@@ -1067,10 +1610,19 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12%\n" +
 	"\x0edeleted_topics\x18\x02 \x03(\fR\rdeletedTopics\"?\n" +
 	"\x14WaitMetadataResponse\x12'\n" +
-	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset2\x90\x04\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset*\xb0\x01\n" +
+	"\fConfigSource\x12\x1d\n" +
+	"\x19CONFIG_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13CONFIG_SOURCE_TOPIC\x10\x01\x12\x18\n" +
+	"\x14CONFIG_SOURCE_BROKER\x10\x02\x12\x19\n" +
+	"\x15CONFIG_SOURCE_CLUSTER\x10\x03\x12\x18\n" +
+	"\x14CONFIG_SOURCE_STATIC\x10\x04\x12\x19\n" +
+	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\xfa\x05\n" +
 	"\tReaderApi\x12o\n" +
 	"\x0eDescribeTopics\x12,.quorate.controller.v1.DescribeTopicsRequest\x1a-.quorate.controller.v1.DescribeTopicsResponse0\x01\x12d\n" +
-	"\vListBrokers\x12).quorate.controller.v1.ListBrokersRequest\x1a*.quorate.controller.v1.ListBrokersResponse\x12`\n" +
+	"\vListBrokers\x12).quorate.controller.v1.ListBrokersRequest\x1a*.quorate.controller.v1.ListBrokersResponse\x12v\n" +
+	"\x11ListReassignments\x12/.quorate.controller.v1.ListReassignmentsRequest\x1a0.quorate.controller.v1.ListReassignmentsResponse\x12p\n" +
+	"\x0fDescribeConfigs\x12-.quorate.controller.v1.DescribeConfigsRequest\x1a..quorate.controller.v1.DescribeConfigsResponse\x12`\n" +
 	"\tDumpImage\x12'.quorate.controller.v1.DumpImageRequest\x1a(.quorate.controller.v1.DumpImageResponse0\x01\x12a\n" +
 	"\n" +
 	"NodeStatus\x12(.quorate.controller.v1.NodeStatusRequest\x1a).quorate.controller.v1.NodeStatusResponse\x12g\n" +
@@ -1088,55 +1640,82 @@ func file_controller_v1_reader_proto_rawDescGZIP() []byte {
 	return file_controller_v1_reader_proto_rawDescData
 }
 
-var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_controller_v1_reader_proto_goTypes = []any{
-	(*ReadOptions)(nil),            // 0: quorate.controller.v1.ReadOptions
-	(*DescribeTopicsRequest)(nil),  // 1: quorate.controller.v1.DescribeTopicsRequest
-	(*DescribeTopicsResponse)(nil), // 2: quorate.controller.v1.DescribeTopicsResponse
-	(*TopicDescription)(nil),       // 3: quorate.controller.v1.TopicDescription
-	(*ConfigValue)(nil),            // 4: quorate.controller.v1.ConfigValue
-	(*PartitionDescription)(nil),   // 5: quorate.controller.v1.PartitionDescription
-	(*ListBrokersRequest)(nil),     // 6: quorate.controller.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),    // 7: quorate.controller.v1.ListBrokersResponse
-	(*BrokerDescription)(nil),      // 8: quorate.controller.v1.BrokerDescription
-	(*DumpImageRequest)(nil),       // 9: quorate.controller.v1.DumpImageRequest
-	(*DumpImageResponse)(nil),      // 10: quorate.controller.v1.DumpImageResponse
-	(*NodeStatusRequest)(nil),      // 11: quorate.controller.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),     // 12: quorate.controller.v1.NodeStatusResponse
-	(*QuorumMember)(nil),           // 13: quorate.controller.v1.QuorumMember
-	(*WaitMetadataRequest)(nil),    // 14: quorate.controller.v1.WaitMetadataRequest
-	(*WaitMetadataResponse)(nil),   // 15: quorate.controller.v1.WaitMetadataResponse
-	(*v1.Partition)(nil),           // 16: quorate.metadata.v1.Partition
-	(*v1.RegisterBroker)(nil),      // 17: quorate.metadata.v1.RegisterBroker
-	(*ActiveController)(nil),       // 18: quorate.controller.v1.ActiveController
+	(ConfigSource)(0),                 // 0: quorate.controller.v1.ConfigSource
+	(*ReadOptions)(nil),               // 1: quorate.controller.v1.ReadOptions
+	(*DescribeTopicsRequest)(nil),     // 2: quorate.controller.v1.DescribeTopicsRequest
+	(*DescribeTopicsResponse)(nil),    // 3: quorate.controller.v1.DescribeTopicsResponse
+	(*TopicDescription)(nil),          // 4: quorate.controller.v1.TopicDescription
+	(*ConfigValue)(nil),               // 5: quorate.controller.v1.ConfigValue
+	(*PartitionDescription)(nil),      // 6: quorate.controller.v1.PartitionDescription
+	(*ListBrokersRequest)(nil),        // 7: quorate.controller.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),       // 8: quorate.controller.v1.ListBrokersResponse
+	(*BrokerDescription)(nil),         // 9: quorate.controller.v1.BrokerDescription
+	(*ListReassignmentsRequest)(nil),  // 10: quorate.controller.v1.ListReassignmentsRequest
+	(*ListReassignmentsResponse)(nil), // 11: quorate.controller.v1.ListReassignmentsResponse
+	(*Reassignment)(nil),              // 12: quorate.controller.v1.Reassignment
+	(*DescribeConfigsRequest)(nil),    // 13: quorate.controller.v1.DescribeConfigsRequest
+	(*ConfigResource)(nil),            // 14: quorate.controller.v1.ConfigResource
+	(*DescribeConfigsResponse)(nil),   // 15: quorate.controller.v1.DescribeConfigsResponse
+	(*ConfigResourceDescription)(nil), // 16: quorate.controller.v1.ConfigResourceDescription
+	(*EffectiveConfig)(nil),           // 17: quorate.controller.v1.EffectiveConfig
+	(*DumpImageRequest)(nil),          // 18: quorate.controller.v1.DumpImageRequest
+	(*DumpImageResponse)(nil),         // 19: quorate.controller.v1.DumpImageResponse
+	(*NodeStatusRequest)(nil),         // 20: quorate.controller.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),        // 21: quorate.controller.v1.NodeStatusResponse
+	(*QuorumMember)(nil),              // 22: quorate.controller.v1.QuorumMember
+	(*WaitMetadataRequest)(nil),       // 23: quorate.controller.v1.WaitMetadataRequest
+	(*WaitMetadataResponse)(nil),      // 24: quorate.controller.v1.WaitMetadataResponse
+	(*v1.Partition)(nil),              // 25: quorate.metadata.v1.Partition
+	(*v1.RegisterBroker)(nil),         // 26: quorate.metadata.v1.RegisterBroker
+	(v1.ResourceType)(0),              // 27: quorate.metadata.v1.ResourceType
+	(*Error)(nil),                     // 28: quorate.controller.v1.Error
+	(*ActiveController)(nil),          // 29: quorate.controller.v1.ActiveController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
-	0,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	3,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
-	4,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
-	5,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
-	16, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
-	0,  // 5: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	8,  // 6: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
-	17, // 7: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
-	0,  // 8: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	18, // 9: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	13, // 10: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	1,  // 11: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	6,  // 12: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	9,  // 13: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	11, // 14: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	14, // 15: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	2,  // 16: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	7,  // 17: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	10, // 18: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	12, // 19: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	15, // 20: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	16, // [16:21] is the sub-list for method output_type
-	11, // [11:16] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	1,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	4,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
+	5,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
+	6,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
+	25, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
+	1,  // 5: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	9,  // 6: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
+	26, // 7: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
+	1,  // 8: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	12, // 9: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
+	25, // 10: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
+	1,  // 11: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	14, // 12: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
+	27, // 13: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
+	16, // 14: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
+	27, // 15: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
+	28, // 16: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
+	17, // 17: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
+	0,  // 18: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
+	1,  // 19: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	29, // 20: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	22, // 21: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
+	2,  // 22: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	7,  // 23: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	10, // 24: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	13, // 25: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	18, // 26: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	20, // 27: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	23, // 28: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	3,  // 29: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	8,  // 30: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	11, // 31: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	15, // 32: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	19, // 33: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	21, // 34: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	24, // 35: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }
@@ -1146,20 +1725,21 @@ func file_controller_v1_reader_proto_init() {
 	}
 	file_controller_v1_error_code_proto_init()
 	file_controller_v1_reader_proto_msgTypes[0].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[9].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[12].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[17].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_reader_proto_rawDesc), len(file_controller_v1_reader_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   16,
+			NumEnums:      1,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_controller_v1_reader_proto_goTypes,
 		DependencyIndexes: file_controller_v1_reader_proto_depIdxs,
+		EnumInfos:         file_controller_v1_reader_proto_enumTypes,
 		MessageInfos:      file_controller_v1_reader_proto_msgTypes,
 	}.Build()
 	File_controller_v1_reader_proto = out.File

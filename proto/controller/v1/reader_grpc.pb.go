@@ -21,11 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ReaderApi_DescribeTopics_FullMethodName = "/quorate.controller.v1.ReaderApi/DescribeTopics"
-	ReaderApi_ListBrokers_FullMethodName    = "/quorate.controller.v1.ReaderApi/ListBrokers"
-	ReaderApi_DumpImage_FullMethodName      = "/quorate.controller.v1.ReaderApi/DumpImage"
-	ReaderApi_NodeStatus_FullMethodName     = "/quorate.controller.v1.ReaderApi/NodeStatus"
-	ReaderApi_WaitMetadata_FullMethodName   = "/quorate.controller.v1.ReaderApi/WaitMetadata"
+	ReaderApi_DescribeTopics_FullMethodName    = "/quorate.controller.v1.ReaderApi/DescribeTopics"
+	ReaderApi_ListBrokers_FullMethodName       = "/quorate.controller.v1.ReaderApi/ListBrokers"
+	ReaderApi_ListReassignments_FullMethodName = "/quorate.controller.v1.ReaderApi/ListReassignments"
+	ReaderApi_DescribeConfigs_FullMethodName   = "/quorate.controller.v1.ReaderApi/DescribeConfigs"
+	ReaderApi_DumpImage_FullMethodName         = "/quorate.controller.v1.ReaderApi/DumpImage"
+	ReaderApi_NodeStatus_FullMethodName        = "/quorate.controller.v1.ReaderApi/NodeStatus"
+	ReaderApi_WaitMetadata_FullMethodName      = "/quorate.controller.v1.ReaderApi/WaitMetadata"
 )
 
 // ReaderApiClient is the client API for ReaderApi service.
@@ -36,6 +38,8 @@ const (
 type ReaderApiClient interface {
 	DescribeTopics(ctx context.Context, in *DescribeTopicsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DescribeTopicsResponse], error)
 	ListBrokers(ctx context.Context, in *ListBrokersRequest, opts ...grpc.CallOption) (*ListBrokersResponse, error)
+	ListReassignments(ctx context.Context, in *ListReassignmentsRequest, opts ...grpc.CallOption) (*ListReassignmentsResponse, error)
+	DescribeConfigs(ctx context.Context, in *DescribeConfigsRequest, opts ...grpc.CallOption) (*DescribeConfigsResponse, error)
 	DumpImage(ctx context.Context, in *DumpImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpImageResponse], error)
 	// What this node knows of itself and of the quorum; answered at once, without a leader too.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
@@ -74,6 +78,26 @@ func (c *readerApiClient) ListBrokers(ctx context.Context, in *ListBrokersReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListBrokersResponse)
 	err := c.cc.Invoke(ctx, ReaderApi_ListBrokers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *readerApiClient) ListReassignments(ctx context.Context, in *ListReassignmentsRequest, opts ...grpc.CallOption) (*ListReassignmentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReassignmentsResponse)
+	err := c.cc.Invoke(ctx, ReaderApi_ListReassignments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *readerApiClient) DescribeConfigs(ctx context.Context, in *DescribeConfigsRequest, opts ...grpc.CallOption) (*DescribeConfigsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DescribeConfigsResponse)
+	err := c.cc.Invoke(ctx, ReaderApi_DescribeConfigs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +151,8 @@ func (c *readerApiClient) WaitMetadata(ctx context.Context, in *WaitMetadataRequ
 type ReaderApiServer interface {
 	DescribeTopics(*DescribeTopicsRequest, grpc.ServerStreamingServer[DescribeTopicsResponse]) error
 	ListBrokers(context.Context, *ListBrokersRequest) (*ListBrokersResponse, error)
+	ListReassignments(context.Context, *ListReassignmentsRequest) (*ListReassignmentsResponse, error)
+	DescribeConfigs(context.Context, *DescribeConfigsRequest) (*DescribeConfigsResponse, error)
 	DumpImage(*DumpImageRequest, grpc.ServerStreamingServer[DumpImageResponse]) error
 	// What this node knows of itself and of the quorum; answered at once, without a leader too.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
@@ -147,6 +173,12 @@ func (UnimplementedReaderApiServer) DescribeTopics(*DescribeTopicsRequest, grpc.
 }
 func (UnimplementedReaderApiServer) ListBrokers(context.Context, *ListBrokersRequest) (*ListBrokersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBrokers not implemented")
+}
+func (UnimplementedReaderApiServer) ListReassignments(context.Context, *ListReassignmentsRequest) (*ListReassignmentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReassignments not implemented")
+}
+func (UnimplementedReaderApiServer) DescribeConfigs(context.Context, *DescribeConfigsRequest) (*DescribeConfigsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DescribeConfigs not implemented")
 }
 func (UnimplementedReaderApiServer) DumpImage(*DumpImageRequest, grpc.ServerStreamingServer[DumpImageResponse]) error {
 	return status.Error(codes.Unimplemented, "method DumpImage not implemented")
@@ -203,6 +235,42 @@ func _ReaderApi_ListBrokers_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ReaderApiServer).ListBrokers(ctx, req.(*ListBrokersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReaderApi_ListReassignments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReassignmentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReaderApiServer).ListReassignments(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReaderApi_ListReassignments_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReaderApiServer).ListReassignments(ctx, req.(*ListReassignmentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReaderApi_DescribeConfigs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DescribeConfigsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReaderApiServer).DescribeConfigs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReaderApi_DescribeConfigs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReaderApiServer).DescribeConfigs(ctx, req.(*DescribeConfigsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -264,6 +332,14 @@ var ReaderApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListBrokers",
 			Handler:    _ReaderApi_ListBrokers_Handler,
+		},
+		{
+			MethodName: "ListReassignments",
+			Handler:    _ReaderApi_ListReassignments_Handler,
+		},
+		{
+			MethodName: "DescribeConfigs",
+			Handler:    _ReaderApi_DescribeConfigs_Handler,
 		},
 		{
 			MethodName: "NodeStatus",

@@ -1,0 +1,101 @@
+package quorum
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
+)
+
+func operatorCause(name, requestID string) *metadatapb.Cause {
+	return &metadatapb.Cause{Name: name, RequestId: requestID}
+}
+
+// CreatePartitions implements OperatorApi.
+func (s *operatorServer) CreatePartitions(ctx context.Context, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
+	response, im, err := ask(ctx, s.n, operatorCause("CreatePartitions", r.GetRequestId()), r, controller.CreatePartitions)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// AlterConfigs implements OperatorApi. What the values mean for partitions as they are is decided right after, before any
+// other request, and the answer rests on both.
+func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error) {
+	n, cause := s.n, operatorCause("AlterConfigs", r.GetRequestId())
+	cause.Principal = principalOf(ctx)
+	response, im, err := await[*controllerpb.AlterConfigsResponse](ctx, n.loop, &operation{
+		ctx: ctx, cause: cause,
+		decide: func(v controller.View) plan {
+			d, err := controller.AlterConfigs(v, r)
+			p := planOf(d, err)
+			if controller.NeedApplyConfigs(d.Records) {
+				p.then = applyConfigs(cause)
+			}
+			return p
+		},
+	})
+	if err != nil {
+		return nil, refusal(err, n.activeController())
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// applyConfigs is the event that follows a change of configs, on behalf of who made it.
+func applyConfigs(because *metadatapb.Cause) *operation {
+	return &operation{
+		ctx:    context.Background(),
+		cause:  &metadatapb.Cause{Name: "ApplyConfigs", Principal: because.GetPrincipal(), RequestId: because.GetRequestId()},
+		decide: func(v controller.View) plan { return planOf(controller.ApplyConfigs(v)) },
+		answer: func(result) {},
+	}
+}
+
+// ElectLeaders implements OperatorApi.
+func (s *operatorServer) ElectLeaders(ctx context.Context, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
+	response, im, err := ask(ctx, s.n, operatorCause("ElectLeaders", r.GetRequestId()), r, controller.ElectLeaders)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// AlterPartitionReassignments implements OperatorApi.
+func (s *operatorServer) AlterPartitionReassignments(ctx context.Context, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
+	response, im, err := ask(ctx, s.n, operatorCause("AlterPartitionReassignments", r.GetRequestId()), r, controller.AlterPartitionReassignments)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// UnregisterBroker implements OperatorApi.
+func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
+	cause := operatorCause("UnregisterBroker", r.GetRequestId())
+	id := r.GetBrokerId()
+	cause.BrokerId = &id
+	response, im, err := ask(ctx, s.n, cause, r, controller.UnregisterBroker)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
+// unfenced are the brokers that serve at an image.
+func unfenced(im *image.Image) []int32 {
+	var ids []int32
+	for b := range im.Brokers() {
+		if !b.Fenced {
+			ids = append(ids, int32(b.ID))
+		}
+	}
+	return ids
+}

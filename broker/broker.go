@@ -178,10 +178,22 @@ func (b *Broker) Register(reg prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
+// RegisterServices adds what only a broker serves to another GRPC server of the same process, for an attached broker.
+func (b *Broker) RegisterServices(r grpc.ServiceRegistrar) { b.fetcher.register(r) }
+
+// WaitMetadata returns when this broker has acted on the offset and holds nothing more of the deleted topics that the request
+// names; it gives the offset that the broker has acted on. It may be called from any goroutine.
+func (b *Broker) WaitMetadata(ctx context.Context, r *controllerpb.WaitMetadataRequest) (image.MetadataOffset, error) {
+	return reads{b}.Wait(ctx, r)
+}
+
 // listen binds both listeners, so that a taken port is told before anything has changed.
 func (b *Broker) listen(ctx context.Context) (kafkaLn, grpcLn net.Listener, err error) {
 	if kafkaLn, err = b.env.Network.Listen(ctx, b.cfg.KafkaAddress); err != nil {
 		return nil, nil, fmt.Errorf("broker: KAFKA listener on %s: %w; free the port or set listeners", b.cfg.KafkaAddress, err)
+	}
+	if b.cfg.Attached {
+		return kafkaLn, nil, nil
 	}
 	if grpcLn, err = b.env.Network.Listen(ctx, b.cfg.GRPCAddress); err != nil {
 		err = fmt.Errorf("broker: GRPC listener on %s: %w; free the port or set listeners", b.cfg.GRPCAddress, err)

@@ -24,8 +24,10 @@ type Config struct {
 	// Rack is the broker's place (broker.rack); nil for none.
 	Rack *string
 
-	// KafkaAddress and GRPCAddress are host:port of the two listeners (listeners).
+	// KafkaAddress and GRPCAddress are host:port of the two listeners (listeners). An attached broker opens no GRPC
+	// listener: see [Broker.RegisterServices].
 	KafkaAddress, GRPCAddress string
+	Attached                  bool
 	// Listeners are the addresses that others are told (advertised.listeners): KAFKA and GRPC at least.
 	Listeners []image.Listener
 	// Controllers are host:port of the controllers' GRPC listeners (controller.quorum.bootstrap.servers).
@@ -102,7 +104,7 @@ func (c *Config) validateAddresses() error {
 	if c.KafkaAddress == "" {
 		errs = append(errs, errors.New("broker: KafkaAddress is empty; name KAFKA in listeners"))
 	}
-	if c.GRPCAddress == "" {
+	if c.GRPCAddress == "" && !c.Attached {
 		errs = append(errs, errors.New("broker: GRPCAddress is empty; name GRPC in listeners"))
 	}
 	for _, name := range []string{listenerKafka, listenerGRPC} {

@@ -23,7 +23,11 @@ func (b *Broker) Run(ctx context.Context) error {
 		return err
 	}
 	if err := b.prepare(); err != nil {
-		return errors.Join(err, kafkaLn.Close(), grpcLn.Close())
+		err = errors.Join(err, kafkaLn.Close())
+		if grpcLn != nil {
+			err = errors.Join(err, grpcLn.Close())
+		}
+		return err
 	}
 	s := b.start(ctx, grpcLn)
 	b.attend(ctx, s, kafkaLn)
@@ -77,11 +81,13 @@ func (b *Broker) start(ctx context.Context, grpcLn net.Listener) *stages {
 		life: newStage(ctx), clients: newStage(ctx), metadata: newStage(ctx), work: newStage(ctx),
 		fetches: newStage(ctx), alter: newStage(ctx), logs: newStage(ctx),
 	}
-	s.fetches.run(func(ctx context.Context) {
-		if err := b.server.run(ctx, grpcLn); err != nil {
-			b.fail("GRPC listener", err)
-		}
-	})
+	if grpcLn != nil {
+		s.fetches.run(func(ctx context.Context) {
+			if err := b.server.run(ctx, grpcLn); err != nil {
+				b.fail("GRPC listener", err)
+			}
+		})
+	}
 	s.fetches.run(b.fetcher.run)
 	s.metadata.run(func(ctx context.Context) {
 		if err := b.follower.run(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/raftnode"
@@ -35,14 +36,15 @@ const (
 
 // Node is a controller. It is made by New and lives while Run does.
 type Node struct {
-	cfg     Config
-	metrics Metrics
-	fsm     *machine
-	raft    *raftnode.Node
-	loop    *loop
-	server  *grpc.Server
-	health  *health.Server
-	client  *client.Client
+	cfg      Config
+	metrics  Metrics
+	fsm      *machine
+	raft     *raftnode.Node
+	loop     *loop
+	server   *grpc.Server
+	health   *health.Server
+	client   *client.Client
+	attached *Attachment
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
 	open atomic.Bool
 }
@@ -73,6 +75,17 @@ func New(cfg Config) (*Node, error) {
 	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)
 	return n, nil
 }
+
+// Attachment is the broker of the same process, which is served at this node's GRPC listener.
+type Attachment struct {
+	// Register adds what only a broker serves.
+	Register func(grpc.ServiceRegistrar)
+	// Wait answers WaitMetadata: the node has acted on an offset when its broker has.
+	Wait func(context.Context, *controllerpb.WaitMetadataRequest) (image.MetadataOffset, error)
+}
+
+// Attach lets a broker of the same process share the GRPC listener. It is called before Run.
+func (n *Node) Attach(a Attachment) { n.attached = &a }
 
 // snapshotInterval is how often Raft counts entries: about as often as a busy quorum fills the number, so that a small
 // number means what it says.
@@ -125,6 +138,9 @@ func (n *Node) serve(ctx context.Context, listener net.Listener, parts *sync.Wai
 	controllerpb.RegisterMetadataStreamServer(n.server, &streamServer{n: n, stopped: ctx.Done()})
 	controllerpb.RegisterReaderApiServer(n.server, reader.New(n))
 	healthpb.RegisterHealthServer(n.server, n.health)
+	if n.attached != nil {
+		n.attached.Register(n.server)
+	}
 	reflection.Register(n.server)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	parts.Go(func() {

@@ -58,8 +58,11 @@ func (n *Node) Heard(id image.BrokerID) reader.Heard {
 	}
 }
 
-// Wait returns when this controller has applied the offset. It holds no data of topics.
+// Wait returns when this controller has applied the offset. It holds no data of topics, but a broker of its process may.
 func (n *Node) Wait(ctx context.Context, r *controllerpb.WaitMetadataRequest) (image.MetadataOffset, error) {
+	if n.attached != nil {
+		return n.attached.Wait(ctx, r)
+	}
 	im, err := n.fsm.WaitOffset(ctx, image.MetadataOffset(r.GetMetadataOffset()))
 	if err != nil {
 		return n.fsm.Image().Offset(), err
@@ -74,6 +77,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 		ClusterId: n.cfg.ClusterID, NodeId: int32(n.cfg.NodeID), DirectoryId: n.cfg.DirectoryID.Bytes(),
 		Roles: []string{"controller"}, State: "starting", AppliedIndex: n.fsm.AppliedIndex(),
 		MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
+	}
+	if n.attached != nil {
+		response.Roles = append(response.Roles, "broker")
 	}
 	if !n.open.Load() {
 		return response

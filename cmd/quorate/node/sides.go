@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/quorate/quorate/broker"
@@ -13,25 +12,31 @@ import (
 
 // sides makes what the roles run, in the order in which they stop.
 func (o RunOptions) sides(id Identity) ([]side, error) {
-	if o.Config.Has(Controller) && o.Config.Has(Broker) {
-		return nil, errors.New("process.roles=controller,broker: this version runs the two roles as two nodes; give each its own configuration")
-	}
 	directory := id.DirectoryID
+	var out []side
+	var b *broker.Broker
 	if o.Config.Has(Broker) {
 		cfg := o.Config.broker(id, directory)
-		b, err := broker.New(cfg, o.Env, o.Logger)
+		cfg.Attached = o.Config.Has(Controller)
+		var err error
+		if b, err = broker.New(cfg, o.Env, o.Logger); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	if o.Config.Has(Controller) {
+		cfg := o.Config.controller(id)
+		cfg.Env, cfg.Logger, cfg.Fatal = o.Env, o.Logger, o.fatal
+		n, err := quorum.New(cfg)
 		if err != nil {
 			return nil, err
 		}
-		return []side{b}, nil
+		if b != nil { // one GRPC listener, one server
+			n.Attach(quorum.Attachment{Register: b.RegisterServices, Wait: b.WaitMetadata})
+		}
+		out = append(out, n)
 	}
-	cfg := o.Config.controller(id)
-	cfg.Env, cfg.Logger, cfg.Fatal = o.Env, o.Logger, o.fatal
-	n, err := quorum.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return []side{n}, nil
+	return out, nil
 }
 
 // fatal ends the process: what called it could harm the cluster by going on.

@@ -18,6 +18,8 @@ var (
 	ErrStopped = errors.New("raftnode: node has stopped")
 	// ErrShutdownLate says that the library did not stop in time. Its stores are still open: end the process.
 	ErrShutdownLate = errors.New("raftnode: raft did not stop in time")
+	// ErrLogLost says that a member's log is gone while its votes are there.
+	ErrLogLost = errors.New("raftnode: the raft log is gone")
 )
 
 // snapshotCheckInterval is how often Run looks whether enough bytes were logged for a snapshot.
@@ -96,6 +98,9 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
 		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
 	}
+	if err = n.checkLogThere(); err != nil {
+		return err
+	}
 	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
 	if err = n.openTransport(ctx); err != nil {
 		return err
@@ -109,6 +114,25 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	}
 	n.raft.Store(r)
 	return nil
+}
+
+// checkLogThere refuses a node that has a term but neither log nor snapshot: what it acknowledged under this identity is
+// gone, and it would vote as if it had never been.
+func (n *Node) checkLogThere() error {
+	term, err := n.stores.stable.GetUint64(keyCurrentTerm)
+	if err != nil || term == 0 {
+		return nil // never ran
+	}
+	last, err := n.stores.log.LastIndex()
+	if err != nil || last > 0 {
+		return err
+	}
+	list, err := n.snapshots.List()
+	if err != nil || len(list) > 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s has term %d but neither log entries nor a snapshot; put the log back, or take the member out with "+
+		"`quorate quorum remove`, format the directory anew and add it with `quorate quorum add`", ErrLogLost, n.cfg.Dir, term)
 }
 
 func (n *Node) openTransport(ctx context.Context) error {

@@ -1,0 +1,250 @@
+package model
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/broker/partition"
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+)
+
+// broker is one broker without its place in the metadata. It is shared by worlds and changed only on a copy.
+type broker struct {
+	id image.BrokerID
+	// life counts processes. epoch is that of the registration, NoBrokerEpoch before it; the broker begins to work when its
+	// metadata has reached registered.
+	life       int8
+	epoch      image.BrokerEpoch
+	registered image.MetadataOffset
+	begun      bool
+	// stop is how the life before ended.
+	stop metadatapb.StopKind
+	// short tells that a log has become shorter and no registration has said so yet; wiped that all logs are gone.
+	short, wiped bool
+	parts        []replica
+	hash         uint64
+}
+
+// replica is one partition on one broker.
+type replica struct {
+	partition.State
+	log plog
+	// source is the leader that is fetched from, NoBroker if the fetcher stands still, and sourceEpoch its leader epoch.
+	source      image.BrokerID
+	sourceEpoch image.LeaderEpoch
+	// sent is the proposal that the AlterPartition manager holds, nil if it holds none.
+	sent *partition.Proposal
+	// ledSince is the leader epoch with which this replica became leader.
+	ledSince image.LeaderEpoch
+	// waiting are the producers that wait for all replicas.
+	waiting []wait
+	// refusing tells that a follower may bear the mark of a refusal, which only its printed form shows.
+	refusing bool
+}
+
+// wait is a producer that was not answered yet.
+type wait struct {
+	entry
+	// required is the watermark that it waits for.
+	required int64
+}
+
+func newReplica() replica {
+	return replica{State: partition.New(), source: image.NoBroker, sourceEpoch: partition.NoLeaderEpoch, ledSince: partition.NoLeaderEpoch}
+}
+
+func (r *replica) leads() bool { return r.Role == partition.RoleLeader }
+
+// settleTimes keeps of every time only whether it is known, so that states that differ in nothing else are one.
+func (r *replica) settleTimes() {
+	for i := range r.Followers {
+		f := &r.Followers[i]
+		if !f.LastCaughtUp.IsZero() {
+			f.LastCaughtUp = begin
+		}
+		if !f.LastFetch.At.IsZero() {
+			f.LastFetch.At = begin
+		}
+	}
+}
+
+func (b *broker) appendTo(out []byte) []byte {
+	out = append(out, "broker "...)
+	out = strconv.AppendInt(out, int64(b.id), 10)
+	out = append(out, " life="...)
+	out = strconv.AppendInt(out, int64(b.life), 10)
+	out = append(out, " epoch="...)
+	out = strconv.AppendInt(out, int64(b.epoch), 10)
+	if !b.begun {
+		out = append(out, " starting after "...)
+		out = append(out, lower(b.stop.String(), "STOP_KIND_")...)
+	}
+	if b.short {
+		out = append(out, " short"...)
+	}
+	if b.wiped {
+		out = append(out, " wiped"...)
+	}
+	out = append(out, '\n')
+	for i := range b.parts {
+		out = b.parts[i].appendTo(out)
+	}
+	return out
+}
+
+// appendTo writes the canonical form, with the words of [partition.State].
+func (r *replica) appendTo(b []byte) []byte {
+	b = append(b, "  "...)
+	b = append(b, r.Role.String()...)
+	b = appendInt(b, " leader=", int64(r.Leader))
+	b = appendInt(b, " le=", int64(r.LeaderEpoch))
+	b = appendInt(b, " pe=", int64(r.PartitionEpoch))
+	b = append(b, " replicas="...)
+	b = appendIDs(b, r.Replicas)
+	b = appendIDs(b, r.AddingReplicas)
+	b = appendIDs(b, r.RemovingReplicas)
+	b = append(b, ' ')
+	b = r.log.appendTo(b)
+	if r.source != image.NoBroker {
+		b = appendInt(b, " fetching=", int64(r.source))
+		b = appendInt(b, "@", int64(r.sourceEpoch))
+	}
+	if r.sent != nil {
+		b = append(b, " sent="...)
+		b = append(b, r.sent.String()...)
+	}
+	for _, w := range r.waiting {
+		b = append(b, " wait="...)
+		b = appendEntries(b, []entry{w.entry})
+		b = appendInt(b, "<", w.required)
+	}
+	if r.leads() {
+		b = r.appendLeader(b)
+	}
+	return append(b, '\n')
+}
+
+func (r *replica) appendLeader(b []byte) []byte {
+	b = appendInt(b, " start=", r.EpochStartOffset)
+	b = appendInt(b, " hw=", r.HighWatermark)
+	b = appendInt(b, " since=", int64(r.ledSince))
+	b = append(b, " isr="...)
+	b = appendIDs(b, r.ISR.Committed)
+	b = append(b, " maximalISR="...)
+	b = appendIDs(b, r.ISR.Maximal)
+	if r.ISR.Pending != nil {
+		b = append(b, " pending="...)
+		b = append(b, r.ISR.Pending.String()...)
+	}
+	for i := range r.Followers {
+		f := &r.Followers[i]
+		b = appendInt(b, " ", int64(f.ID))
+		b = appendInt(b, "{leo=", f.LogEndOffset)
+		b = appendInt(b, " fetch=", f.LastFetch.LeaderLogEndOffset)
+		b = appendInt(b, " epoch=", int64(f.LastFetch.BrokerEpoch))
+		if !f.LastCaughtUp.IsZero() {
+			b = append(b, " caught-up"...)
+		}
+		if r.refusing && strings.HasSuffix(f.String(), "refused}") {
+			b = append(b, " refused"...)
+		}
+		b = append(b, '}')
+	}
+	return b
+}
+
+func appendInt(b []byte, name string, v int64) []byte {
+	return strconv.AppendInt(append(b, name...), v, 10)
+}
+
+func appendIDs(b []byte, ids []image.BrokerID) []byte {
+	b = append(b, '[')
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(id), 10)
+	}
+	return append(b, ']')
+}
+
+// fingerprint is FNV-1a with a last mix, so that nearby texts lie far apart.
+func fingerprint(text []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range text {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return mix(h)
+}
+
+func mix(h uint64) uint64 {
+	h ^= h >> 30
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 27
+	h *= 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// message is an AlterPartition request under way, or its answer.
+type message struct {
+	from        image.BrokerID
+	life        int8
+	senderEpoch image.BrokerEpoch
+	part        int
+	proposal    *partition.Proposal
+	// answered is nil in a request.
+	answered *partition.AlterPartitionAnswered
+	// whole is the code of a request that was refused as a whole.
+	whole controllerpb.ErrorCode
+	text  string
+	hash  uint64
+}
+
+func (m *message) String() string { return m.text }
+
+func (m *message) describe() string {
+	b := appendInt(nil, "", int64(m.from))
+	b = appendInt(b, "/", int64(m.life))
+	if m.answered == nil && m.whole == 0 {
+		b = append(b, "->controller AlterPartition"...)
+	} else {
+		b = append(b, "<-controller AlterPartition"...)
+	}
+	b = appendInt(b, " t-", int64(m.part))
+	b = appendInt(b, " epoch=", int64(m.senderEpoch))
+	b = append(b, ' ')
+	b = append(b, m.proposal.String()...)
+	switch {
+	case m.whole != 0:
+		b = append(b, ": "+m.whole.KafkaName()...)
+	case m.answered != nil:
+		b = append(b, ": "+m.answered.Code.KafkaName()...)
+		b = appendInt(b, " le=", int64(m.answered.LeaderEpoch))
+		b = appendInt(b, " pe=", int64(m.answered.PartitionEpoch))
+		b = append(b, " isr="...)
+		b = appendIDs(b, m.answered.ISR)
+	}
+	return string(b)
+}
+
+// lateFetch is a fetch that was sent and has not arrived.
+type lateFetch struct {
+	from, to  image.BrokerID
+	part      int
+	epoch     image.LeaderEpoch
+	broker    image.BrokerEpoch
+	offset    int64
+	lastEpoch image.LeaderEpoch
+}
+
+func (f *lateFetch) appendTo(b []byte) []byte {
+	b = appendInt(b, "late fetch from=", int64(f.from))
+	b = appendInt(b, " to=", int64(f.to))
+	b = appendInt(b, " t-", int64(f.part))
+	b = appendInt(b, " le=", int64(f.epoch))
+	b = appendInt(b, " epoch=", int64(f.broker))
+	b = appendInt(b, " offset=", f.offset)
+	return appendInt(b, " last=", int64(f.lastEpoch))
+}

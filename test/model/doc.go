@@ -1,0 +1,32 @@
+// Package model searches small worlds of the real rules, breadth first, for a state that breaks a promise.
+//
+// # Purpose
+//
+// A [World] is three brokers, a topic of one or two partitions, a controller that can fail over, and a network that loses,
+// repeats and delays. Every decision is made by package quorum/controller, every partition step by package
+// broker/partition, every record is replayed by package fsm/image, every entry that comes late is judged by package fsm.
+// The model itself holds only what those are told apart by: logs as sequences of (leader epoch, value), messages, and who
+// has applied what. The search visits every order of steps that a budget of harm allows. Harm is bounded, healing is not.
+//
+// # Usage
+//
+//	r := model.Search(model.Worlds()[0], model.NoBug, 20_000)
+//	if r.Violation != nil { fmt.Print(r.Transcript()) }
+//
+// The test searches all of [Worlds] with a small budget of states; the environment variable MODEL_STATES gives another one
+// (make model). [Bugs] are planted in the model's own wrappers around the real functions, and the search must find
+// each. A path is printed step by step with the verbs and lines of the transcripts of the packages searched.
+//
+// # Guarantees
+//
+// States are told apart by a fingerprint of their canonical form, so a state is expanded once. The first violation found in
+// a world has a shortest path. The same world, bug and budget give the same search. What is merged or left out can hide
+// a state, but never makes one up: each step of a path is a call of the real functions.
+//
+// Left out: time (a broker's session or a follower's lag is over when the search says so), several requests in one
+// batch, and reads by clients beyond what the high watermark shows.
+//
+// # Goroutines
+//
+// The package starts none. A search belongs to the goroutine that runs it; several may run at once.
+package model

@@ -1,0 +1,257 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quorate/quorate/fsm/image"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/test/invariant"
+)
+
+// The clock stands still at begin, except where a session or a lag limit has to be over.
+var begin = time.UnixMilli(1_000_000)
+
+const (
+	lagTimeMax = 30 * time.Second
+	clusterID  = "model"
+)
+
+var limits = controller.DefaultLimits()
+
+// node is the metadata log up to one entry, and the soft state of the controller that decided it. It never changes once
+// made. Since decisions are pure, what follows a node by the same request is made once and shared by all worlds.
+type node struct {
+	m      *model
+	parent *node
+	im     *image.Image
+	live   controller.Liveness
+	// records of the entry, and the header that a broker or controller judges it by.
+	records  []*metadatapb.Record
+	base     image.MetadataOffset
+	claim    uint64
+	sequence uint64
+	// answer is given when the entry commits.
+	answer *answer
+	// last tells that a whole decision, or a series of them, ends here.
+	last bool
+	// bad is what the entry breaks, nil if nothing.
+	bad  error
+	hash uint64
+	// next holds the entries of decisions made on this node.
+	next map[request]outcome
+}
+
+// answer is what a decision makes true once it is committed.
+type answer struct {
+	// To a proposal: the message, with the answer in it.
+	message *message
+	// To a registration: who is told, and what.
+	broker int
+	life   int8
+	epoch  image.BrokerEpoch
+	offset image.MetadataOffset
+}
+
+// request names what is decided.
+type request struct {
+	kind    kind
+	a, b    int8
+	message *message
+	// at is what a broker tells that it has applied; stop and wiped how the life before a registration ended.
+	at    image.MetadataOffset
+	stop  metadatapb.StopKind
+	wiped bool
+}
+
+// outcome is a decision as entries; none if it was refused or writes nothing and answers nobody.
+type outcome struct {
+	entries []*node
+	// refused says why nothing was decided.
+	refused error
+}
+
+// decided is a decision in the form that all functions of the controller share.
+type decided struct {
+	records []*metadatapb.Record
+	atomic  bool
+	live    *controller.Liveness
+	reasons []controller.Reason
+	answer  *answer
+	err     error
+}
+
+func plain[R any](d controller.Decision[R], err error) decided {
+	return decided{records: d.Records, atomic: d.Atomic, live: d.Liveness, reasons: d.Reasons, err: err}
+}
+
+// view is what the controller sees on this node.
+func (n *node) view(live controller.Liveness, now time.Time) controller.View {
+	defaults := controller.DefaultDefaults()
+	defaults.MinInsyncReplicas = n.m.cfg.MinISR
+	defaults.EligibleLeaderReplicas = 0
+	if n.m.cfg.ELR {
+		defaults.EligibleLeaderReplicas = 1
+	}
+	return controller.View{
+		Image: n.im, NextOffset: n.im.Offset() + 1, Liveness: live, Limits: limits, Defaults: defaults,
+		ClusterID: clusterID, Now: now, NewID: func() image.UUID { return uuid("topic") },
+	}
+}
+
+// uuid is an id that can be read: its bytes are the name.
+func uuid(name string) image.UUID {
+	var id image.UUID
+	copy(id[:], name)
+	return id
+}
+
+// expired is the soft state in which the sessions of some brokers are over and those of the others are not.
+func (n *node) expired(over func(image.BrokerID) bool) (controller.Liveness, time.Time) {
+	now := begin.Add(limits.SessionTimeout + time.Millisecond)
+	live := n.live
+	for b := range n.im.Brokers() {
+		if beat, _ := live.Beat(b.ID); !over(b.ID) {
+			live = live.Heard(b.ID, now, beat.MetadataOffset, beat.Chain)
+		}
+	}
+	return live, now
+}
+
+// decide makes a decision on this node, or remembers it.
+func (n *node) decide(r request, make func() decided) outcome {
+	if o, ok := n.next[r]; ok && !n.m.tracing() {
+		return o
+	}
+	o := n.entries(make())
+	if n.next == nil {
+		n.next = map[request]outcome{}
+	}
+	n.next[r] = o
+	return o
+}
+
+func (n *node) entries(d decided) outcome {
+	if d.err != nil {
+		n.m.trace("refused %v", d.err)
+		return outcome{refused: d.err}
+	}
+	d = n.m.bug.decided(n, d)
+	if len(d.records) == 0 && d.answer == nil {
+		return outcome{}
+	}
+	live := n.live
+	if d.live != nil {
+		live = *d.live
+	}
+	live = live.Renewed(begin)
+	per := max(1, len(d.records))
+	if n.m.cfg.Cut && !d.atomic {
+		per = 1
+	}
+	var o outcome
+	last := n
+	for rest := d.records; ; {
+		part := rest[:min(per, len(rest))]
+		rest = rest[len(part):]
+		last = last.entry(part, live)
+		o.entries = append(o.entries, last)
+		if len(rest) == 0 {
+			break
+		}
+	}
+	last.last, last.answer = true, d.answer
+	for _, r := range d.reasons {
+		n.m.trace("because %v", r)
+	}
+	return o
+}
+
+// entry puts records into the log, one by one, and finds out what they break.
+func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *node {
+	next := &node{
+		m: n.m, parent: n, im: n.im, live: live, records: records,
+		base: n.im.Offset() + 1, claim: n.claim, sequence: n.sequence + 1,
+	}
+	for _, r := range records {
+		im, err := n.m.replay(next.im, r)
+		if err == nil {
+			err = broken(next.im, im, r)
+		} else {
+			err = fmt.Errorf("CommittedRecordReplays: %w", err)
+		}
+		if n.m.tracing() && im != nil {
+			n.m.trace("%d %s", im.Offset(), recordLine(im, r))
+		}
+		if err != nil {
+			next.bad = err
+			break
+		}
+		next.im = im
+	}
+	next.hash = fingerprint(next.appendTo(nil))
+	return next
+}
+
+// broken checks one record's step, once for all worlds that take it.
+func broken(before, after *image.Image, r *metadatapb.Record) error {
+	if err := invariant.Step(before, after); err != nil {
+		return err
+	}
+	if err := lastMemberStays(before, after, r); err != nil {
+		return fmt.Errorf("LastMemberStays: %w", err)
+	}
+	return invariant.Image(after)
+}
+
+// claimed is the log after another controller has claimed it: nobody was heard, every session is new.
+func (n *node) claimed() *node {
+	r := request{kind: doFailover}
+	if o, ok := n.next[r]; ok && !n.m.tracing() {
+		return o.entries[0]
+	}
+	next := &node{m: n.m, parent: n, im: n.im, live: controller.NewLiveness(n.im, begin), claim: n.claim + 1, last: true, base: n.im.Offset() + 1}
+	next.hash = fingerprint(next.appendTo(nil))
+	if n.next == nil {
+		n.next = map[request]outcome{}
+	}
+	n.next[r] = outcome{entries: []*node{next}}
+	return next
+}
+
+// appendTo writes the canonical form: what any decision or broker can see in it.
+func (n *node) appendTo(b []byte) []byte {
+	for t := range n.im.Topics() {
+		for i, p := range t.Partitions() {
+			b = append(b, t.Name()...)
+			b = append(b, '-')
+			b = strconv.AppendInt(b, int64(i), 10)
+			b = append(b, ' ')
+			b = append(b, p.String()...)
+			b = append(b, '\n')
+		}
+	}
+	for br := range n.im.Brokers() {
+		b = append(b, "broker "...)
+		b = strconv.AppendInt(b, int64(br.ID), 10)
+		b = append(b, " epoch="...)
+		b = strconv.AppendInt(b, int64(br.Epoch), 10)
+		if br.Fenced {
+			b = append(b, " fenced"...)
+		}
+		if br.InControlledShutdown {
+			b = append(b, " shutting-down"...)
+		}
+		if beat, ok := n.live.Beat(br.ID); ok && br.Fenced {
+			b = append(b, " settled="...)
+			b = strconv.AppendInt(b, int64(beat.SettledOffset), 10)
+		}
+		b = append(b, '\n')
+	}
+	if n.answer != nil && n.answer.message != nil {
+		b = append(b, n.answer.message.text...)
+	}
+	return b
+}

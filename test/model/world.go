@@ -1,0 +1,240 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/broker/partition"
+	"github.com/quorate/quorate/fsm/image"
+)
+
+// model is what the worlds of one search share.
+type model struct {
+	cfg *Config
+	bug Bug
+	// messages and brokers hold one copy of what many worlds have in common.
+	messages map[string]*message
+	brokers  map[uint64]*broker
+	ids      []image.PartitionID
+	// lines receives what a step does, while a path is printed.
+	lines func(string)
+	buf   []byte
+}
+
+func (m *model) tracing() bool { return m.lines != nil }
+
+func (m *model) trace(format string, args ...any) {
+	if m.lines != nil {
+		m.lines(fmt.Sprintf(format, args...))
+	}
+}
+
+// World is one state of everything. It is not changed once it was reached.
+type World struct {
+	m *model
+	// tip is the newest committed entry, newest the newest decided one.
+	tip, newest *node
+	// stale is an entry of the controller before, which may still come.
+	stale   *node
+	brokers [3]*broker
+	// at is the entry that each broker's metadata has reached.
+	at       [3]*node
+	messages []*message
+	late     *lateFetch
+	promises []promise
+	left     Budget
+	// values and moves are how many records were produced and how many reassignments changed.
+	values, moves int8
+	// bad is what the step to this world broke.
+	bad error
+}
+
+// promise is what must be kept of a partition.
+type promise struct {
+	// committed are the records that a leader has shown below its high watermark.
+	committed []entry
+	// unclean is the leader epoch of the last unclean election. Leaders of earlier epochs promise nothing any more.
+	unclean image.LeaderEpoch
+}
+
+// fork returns a copy to be changed.
+func (w *World) fork() *World {
+	next := *w
+	next.bad = nil
+	return &next
+}
+
+func (w *World) broker(id image.BrokerID) *broker { return w.brokers[id-1] }
+
+// edit returns a copy of a broker to be changed, and puts it into the world.
+func (w *World) edit(id image.BrokerID) *broker {
+	b := *w.brokers[id-1]
+	b.parts, b.hash = slices.Clone(b.parts), 0
+	w.brokers[id-1] = &b
+	return &b
+}
+
+// settle ends the change of a world: equal parts become the same.
+func (w *World) settle() *World {
+	for i, b := range w.brokers {
+		if b.hash != 0 {
+			continue
+		}
+		w.m.buf = b.appendTo(w.m.buf[:0])
+		h := fingerprint(w.m.buf)
+		known := w.m.brokers[h]
+		if known == nil {
+			b.hash = h
+			known = b
+			w.m.brokers[h] = b
+		}
+		w.brokers[i] = known
+	}
+	return w
+}
+
+func (w *World) fail(predicate, format string, args ...any) {
+	if w.bad == nil {
+		w.bad = fmt.Errorf("%s: %s", predicate, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *World) spend(h Harm) bool {
+	if w.left.Of[h] == 0 || w.left.Total == 0 {
+		return false
+	}
+	w.left.Of[h]--
+	w.left.Total--
+	return true
+}
+
+// key is the fingerprint of the canonical form without the budget of harm. It is put together from those of its parts.
+func (w *World) key() uint64 {
+	h := uint64(0)
+	add := func(v uint64) { h = mix(h*0x9e3779b97f4a7c15 + v) }
+	// The metadata from where the last broker stands on, with the places of the brokers in it.
+	behind := 0
+	for n := w.newest; ; n = n.parent {
+		add(n.hash)
+		if n == w.tip {
+			add(1)
+		}
+		for i, at := range w.at {
+			if at == n {
+				behind++
+				add(uint64(2 + i))
+			}
+		}
+		if behind == len(w.at) {
+			break
+		}
+	}
+	if w.stale != nil {
+		add(w.stale.hash)
+	}
+	for _, b := range w.brokers {
+		add(b.hash)
+	}
+	sum := uint64(0)
+	for _, m := range w.messages {
+		sum += m.hash // their order means nothing
+	}
+	add(sum)
+	b := w.m.buf[:0]
+	if w.late != nil {
+		b = w.late.appendTo(b)
+	}
+	b = w.appendRest(b)
+	w.m.buf = b
+	add(fingerprint(b))
+	return h
+}
+
+func (w *World) appendRest(b []byte) []byte {
+	for _, p := range w.promises {
+		b = append(b, "committed="...)
+		b = appendEntries(b, p.committed)
+		b = appendInt(b, " unclean=", int64(p.unclean))
+		b = append(b, '\n')
+	}
+	b = appendInt(b, "values=", int64(w.values))
+	b = appendInt(b, " moves=", int64(w.moves))
+	return b
+}
+
+// harmLeft is how much harm of each kind can still be done.
+type harmLeft [harms]int8
+
+func (w *World) harmLeft() (left harmLeft) {
+	for h := range left {
+		left[h] = min(w.left.Of[h], w.left.Total)
+	}
+	return left
+}
+
+// String prints the world in its canonical form.
+func (w *World) String() string {
+	var b []byte
+	b = append(b, "committed metadata:\n"...)
+	b = w.tip.appendTo(b)
+	for n := w.newest; n != w.tip; n = n.parent {
+		b = append(b, "not committed:\n"...)
+		b = n.appendTo(b)
+	}
+	for i, br := range w.brokers {
+		b = appendInt(b, "at offset ", int64(w.at[i].im.Offset()))
+		b = append(b, ": "...)
+		b = br.appendTo(b)
+	}
+	for _, m := range w.messages {
+		b = append(b, m.text...)
+		b = append(b, '\n')
+	}
+	if w.late != nil {
+		b = append(w.late.appendTo(b), '\n')
+	}
+	return string(append(w.appendRest(b), '\n'))
+}
+
+// send puts a message on its way.
+func (w *World) send(m message) {
+	m.text = m.describe()
+	w.m.trace("%s", m.text)
+	known := w.m.messages[m.text]
+	if known == nil {
+		m.hash = fingerprint([]byte(m.text))
+		known = &m
+		w.m.messages[m.text] = known
+	}
+	w.messages = append(slices.Clip(w.messages), known)
+}
+
+// take takes a message off the network.
+func (w *World) take(i int) *message {
+	m := w.messages[i]
+	w.messages = slices.Delete(slices.Clone(w.messages), i, i+1)
+	return m
+}
+
+// underWay counts the copies of a proposal, requests and answers, and those that wait for a commit.
+func (w *World) underWay(part int, p *partition.Proposal, from image.BrokerID, life int8) (n int) {
+	same := func(m *message) bool {
+		return m.from == from && m.life == life && m.part == part && m.proposal.Equal(p)
+	}
+	for _, m := range w.messages {
+		if same(m) {
+			n++
+		}
+	}
+	for d := w.newest; d != w.tip; d = d.parent {
+		if d.answer != nil && d.answer.message != nil && same(d.answer.message) {
+			n++
+		}
+	}
+	return n
+}
+
+// facts are what a step may look at. The newest metadata is that which the broker has reached.
+func (w *World) facts(b *broker) partition.Facts {
+	return partition.Facts{Self: b.id, SelfEpoch: b.epoch, LagTimeMax: lagTimeMax, Brokers: w.at[b.id-1].im}
+}

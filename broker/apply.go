@@ -34,7 +34,7 @@ type fetchOrder struct {
 func (rs *replicas) apply(im *image.Image) {
 	old := rs.taken.Swap(im)
 	local := image.LocalChanges(old, im, rs.self)
-	rs.applyDeletes(im, local.Deletes)
+	rs.applyDeletes(old, im, local.Deletes)
 	rs.at("broker.apply.deleted")
 	rs.applyLeaders(im, local.Leaders)
 	rs.at("broker.apply.leading")
@@ -46,9 +46,9 @@ func (rs *replicas) apply(im *image.Image) {
 	rs.metrics.acted.Set(float64(im.Offset()))
 }
 
-// applyDeletes takes replicas away. Their directories are renamed before anything else happens, so that a topic of the
-// same name starts empty. What the deletion rests on is kept on disk first.
-func (rs *replicas) applyDeletes(im *image.Image, ids []image.PartitionID) {
+// applyDeletes takes replicas away, those that are offline too. Their directories are renamed before anything else happens,
+// so that a topic of the same name starts empty. What the deletion rests on is kept on disk first.
+func (rs *replicas) applyDeletes(old, im *image.Image, ids []image.PartitionID) {
 	if len(ids) == 0 {
 		return
 	}
@@ -58,13 +58,11 @@ func (rs *replicas) applyDeletes(im *image.Image, ids []image.PartitionID) {
 		rs.fail("keep the metadata offset", err)
 	}
 	for _, id := range ids {
-		r := rs.forget(id)
-		if r == nil {
-			continue
+		if r := rs.forget(id); r != nil {
+			r.remove()
 		}
-		r.remove()
-		if err == nil {
-			rs.delete(log.Replica{Name: r.log.Name(), TopicID: id.Topic})
+		if t, ok := old.TopicByID(id.Topic); ok && err == nil {
+			rs.delete(log.Replica{Name: log.Name{Topic: t.Name(), Partition: id.Partition}, TopicID: id.Topic})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -48,11 +49,13 @@ func (de *deletions) all() map[image.TopicID]string {
 }
 
 // delete renames a replica's directory, so that its name is free and its removal survives a crash; the log manager
-// removes it in the background.
+// removes it in the background. A directory that is another topic's is no data of this one.
 func (rs *replicas) delete(r log.Replica) {
 	for _, f := range rs.logs.Delete(r) {
 		rs.log.Error("a deleted replica could not be renamed", "replica", f.Replica.String(), "error", f.Err)
-		rs.deletions.note(f.Replica.TopicID, f.Err)
+		if !errors.Is(f.Err, log.ErrInconsistentTopicID) {
+			rs.deletions.note(f.Replica.TopicID, f.Err)
+		}
 	}
 }
 

@@ -59,8 +59,8 @@ func (fe *fetcher) add(orders []fetchOrder) {
 // stop ends the leader's end.
 func (fe *fetcher) stop() { fe.server.Close() }
 
-// errNotFollowing says that a fetch was overtaken: the replica leads, or follows in another leader epoch.
-var errNotFollowing = errors.New("broker: the replica does not follow in this leader epoch any more")
+// errNotFollowing says that a fetch was overtaken: the replica leads, or follows in another leader epoch. It is not a fault.
+var errNotFollowing = fmt.Errorf("broker: the replica does not follow in this leader epoch any more: %w", replica.ErrOvertaken)
 
 // followedLog is a log as the fetches of one leader epoch may change it. Each change holds the replica's lock shared, so
 // that a step of the metadata comes before or after it and never between its check and its end.

@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/broker/kafka"
 	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/broker/log/logtest"
+	"github.com/quorate/quorate/broker/replica"
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/env"
@@ -265,6 +266,29 @@ func TestRemovedReplicaOfASurvivingTopicIsDeleted(t *testing.T) {
 	}
 }
 
+// A fetch that is still writing when metadata gives the replica another role is overtaken: it ends without a fault.
+func TestOvertakenFetchChangesNothing(t *testing.T) {
+	h, w := newHosting(t, t.TempDir()), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), brokerRecord(2, 1), topicRecord("a", 1), partitionRecord(1, 0, 2, 2, 1)))
+	r := h.partition(t, 1, 0)
+	fetched := followedLog{r, 0}
+	h.apply(w.put(leaderRecord(1, 0, 1, 1)))
+	_, cut := fetched.TruncateTo(0)
+	for what, err := range map[string]error{
+		"append":            fetched.AppendAsFollower(logtest.Batch{Values: logtest.Records(1, 10)}.Bytes(), 0),
+		"cut":               cut,
+		"restart":           fetched.RestartAt(7),
+		"advance the start": fetched.AdvanceLogStart(0),
+	} {
+		if !errors.Is(err, replica.ErrOvertaken) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if start, _, end := r.log.Offsets(); start != 0 || end != 0 {
+		t.Errorf("the log goes from %d to %d", start, end)
+	}
+}
+
 // A topic that is deleted and made again in one image starts empty under its new id, and the offset of the metadata that
 // the deletion rests on is on disk.
 func TestRecreatedTopicStartsEmpty(t *testing.T) {
@@ -410,6 +434,46 @@ func TestFailedDeletionIsReportedWithItsReason(t *testing.T) {
 	if d, f := deletionReport(told, 2, func(image.TopicID) holding { return holding{} }); d != nil || f != nil {
 		t.Error("a broker that held nothing reports")
 	}
+}
+
+// A replica whose log does not load is deleted with its topic, and said to be held until it is gone. What another topic left
+// under its name stays.
+func TestOfflineReplicaIsDeletedWithItsTopic(t *testing.T) {
+	dir := t.TempDir()
+	h, w := newHosting(t, dir), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0), topicRecord("a", 1), partitionRecord(1, 0, 1, 1)))
+	appendOne(t, h.partition(t, 1, 0), 1)
+	if err := h.logs.Shutdown(5); err != nil {
+		t.Fatal(err)
+	}
+	segment := filepath.Join(dir, "a-0", "00000000000000000000.log")
+	if err := errors.Join(os.Remove(segment), os.Mkdir(segment, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	h = newHosting(t, dir)
+	h.start(t, w.im)
+	if _, offline := h.offline[image.PartitionID{Topic: topicID(1)}]; !offline {
+		t.Fatal("the log was loaded")
+	}
+	h.apply(w.put(removeRecord(1), topicRecord("a", 2), partitionRecord(2, 0, 1, 1)))
+	if d := cmp.Diff([]string{"a-0", "a-0-delete"}, dirsOf(t, dir)); d != "" {
+		t.Errorf("directories (-want +got):\n%s", d)
+	}
+	h.partition(t, 2, 0)
+	if !h.held()[topicID(1)].held {
+		t.Error("data of the deleted topic is there and not said to be held")
+	}
+	for _, r := range h.logs.RemoveRenamed(t.Context()) {
+		h.removed(r)
+	}
+	if h.held()[topicID(1)].held {
+		t.Error("what is gone is said to be held")
+	}
+	h.delete(log.Replica{Name: log.Name{Topic: "a"}, TopicID: topicID(3)})
+	if held := h.held()[topicID(3)]; held.held {
+		t.Errorf("the directory of topic 2 counts as data of topic 3: %v", held)
+	}
+	h.partition(t, 2, 0)
 }
 
 // A failure of the disk in a running log ends the broker; a log that does not load at the start is offline by itself.

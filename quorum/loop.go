@@ -14,6 +14,10 @@ import (
 	"github.com/quorate/quorate/quorum/raftnode"
 )
 
+// operationsPerTurnMax bounds the requests that one turn of the loop decides. Those that write nothing fill no entry, and
+// would end a turn only when the queue is empty.
+const operationsPerTurnMax = 1024
+
 // raftLog is Raft as the active controller sees it.
 type raftLog interface {
 	// Apply hands an entry to Raft, in call order.
@@ -88,9 +92,7 @@ func (l *loop) run(ctx context.Context) {
 		queue := l.queue
 		if l.claim == nil {
 			l.refuseQueued()
-			if l.active.Load() == nil {
-				queue = nil
-			}
+			queue = nil
 		} else if !l.claim.hasRoom() {
 			queue = nil
 		}
@@ -112,11 +114,12 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// onOperation decides what came in and whatever else waits, so that it can share an entry.
+// onOperation decides what came in and whatever else waits, so that it can share an entry. A turn has an end also when
+// callers ask as fast as they are answered: commits, leadership and sessions have their turns too.
 func (l *loop) onOperation(op *operation) {
-	for {
+	for decided := 1; ; decided++ {
 		l.decide(op)
-		if l.claim == nil || !l.claim.hasRoom() {
+		if l.claim == nil || !l.claim.hasRoom() || decided == operationsPerTurnMax {
 			return
 		}
 		select {

@@ -15,6 +15,8 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	brokerpb "github.com/quorate/quorate/proto/broker/v1"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
 	"github.com/quorate/quorate/quorum/env"
 	"github.com/quorate/quorate/quorum/raftnode"
 )
@@ -73,6 +75,24 @@ func TestF21RefusedClaimsEndTheProcess(t *testing.T) {
 			t.Error("active without a claim")
 		}
 	})
+}
+
+// Callers who ask again as soon as they are answered do not keep the loop from commits, leadership and sessions.
+func TestTurnOfTheLoopEnds(t *testing.T) {
+	cfg := &Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler)}
+	l := newLoop(cfg, &Metrics{}, &refusingRaft{}, emptyMachine{})
+	l.claim = &claim{committed: image.Empty(), pending: image.Empty()}
+	answered := 0
+	op := &operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Nothing"}, decide: func(controller.View) plan { return plan{} }}
+	op.answer = func(result) {
+		if answered++; answered <= operationsPerTurnMax {
+			l.queue <- op
+		}
+	}
+	l.onOperation(op)
+	if answered != operationsPerTurnMax || len(l.queue) != 1 {
+		t.Errorf("a turn decided %d requests and left %d, want %d and the next one", answered, len(l.queue), operationsPerTurnMax)
+	}
 }
 
 // Every method of every service has a role, and the table names no others.

@@ -23,6 +23,8 @@ type machine struct {
 	*fsm.FSM
 	claim atomic.Pointer[lastClaim]
 
+	// mu is held from before an image is published until it is among the recent ones, so that whoever has waited for an
+	// offset finds it there.
 	mu     sync.Mutex
 	recent []*image.Image // ascending by offset
 }
@@ -41,6 +43,8 @@ func (m *machine) Apply(l *raft.Log) any {
 
 // ApplyBatch implements raft.BatchingFSM.
 func (m *machine) ApplyBatch(logs []*raft.Log) []any {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	results := m.FSM.ApplyBatch(logs)
 	for i, result := range results {
 		switch r := result.(type) {
@@ -74,9 +78,8 @@ func (m *machine) noteClaim(l *raft.Log, r fsm.ClaimResult) {
 	m.claim.Store(&lastClaim{NodeID: image.BrokerID(c.Claim.GetNodeId()), Term: r.Term, Listeners: c.Claim.GetListeners()})
 }
 
+// noteImage keeps an image. The caller holds the lock.
 func (m *machine) noteImage(im *image.Image) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if n := len(m.recent); n > 0 && m.recent[n-1].Offset() >= im.Offset() {
 		return // an entry without records
 	}

@@ -11,7 +11,7 @@ SEED   ?=
 COUNT  ?= 7
 
 .DEFAULT_GOAL := help
-.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench chaos clean
+.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench acceptance chaos clean
 
 help: ## show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ rewrite: ## write the golden files anew; review them like code
 
 bench: ## the benchmarks, medians of COUNT=7 runs
 	@.ci/bench $(COUNT)
+
+acceptance: ## the kills with full observation times and their bounds asserted; wants a quiet machine
+	QUORATE_ACCEPTANCE=1 CGO_ENABLED=0 go test -count=1 -v -timeout 30m -run 'TestKillPartitionLeader|TestActiveController|TestPausedFollower|TestAllDie' ./test/cluster
 
 chaos: ## kill and pause processes at random: ROUNDS=20 KILLS=200 SEED=
 	@.ci/chaos '$(ROUNDS)' '$(KILLS)' '$(SEED)'

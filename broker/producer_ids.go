@@ -14,7 +14,7 @@ const (
 	producerIDsRefill = 90
 	// producerIDsWaitMax bounds how long a client's request waits for a block.
 	producerIDsWaitMax = time.Second
-	// producerIDsRetry is the pause after a block could not be had.
+	// producerIDsRetry is the pause after a block could not be had; it doubles with each failure in a row, up to retryBackoffMax.
 	producerIDsRetry = 50 * time.Millisecond
 )
 
@@ -93,14 +93,14 @@ func (pi *producerIDs) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for pi.needs() {
+		for wait := producerIDsRetry; pi.needs(); wait = min(2*wait, retryBackoffMax) {
 			block, err := pi.allocate(ctx)
 			if err == nil {
 				pi.put(block)
-				continue
+				break
 			}
-			pi.log.Warn("no block of producer ids could be had; trying again", "error", err)
-			if !sleep(ctx, producerIDsRetry) {
+			pi.log.Warn("no block of producer ids could be had; trying again", "in", wait, "error", err)
+			if !sleep(ctx, wait) {
 				return
 			}
 		}

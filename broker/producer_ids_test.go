@@ -55,8 +55,12 @@ func TestProducerIDsFailWhenNoBlockComes(t *testing.T) {
 		if waited := time.Since(began); waited != producerIDsWaitMax {
 			t.Errorf("waited %v", waited)
 		}
-		if most, n := int64(producerIDsWaitMax/producerIDsRetry)+1, asked.Load(); n < most-1 || n > most {
+		if n := asked.Load(); n != 5 { // at 0, 50, 150, 350 and 750 ms
 			t.Errorf("asked %d times in %v", n, producerIDsWaitMax)
+		}
+		time.Sleep(time.Minute)
+		if n := asked.Load(); n < 60 || n > 66 {
+			t.Errorf("asked %d times in a minute, want once a second", n)
 		}
 		cancel()
 	})

@@ -24,5 +24,6 @@
 // # Goroutines
 //
 // Run owns all of them and returns when they have ended: the loop, which alone decides; one that awaits outcomes;
-// one that serves gRPC; one that keeps the node's registration current. Methods of Node may be called from any goroutine.
+// one that serves gRPC; one that keeps the node's registration current; one that takes a snapshot when enough bytes were
+// logged. Methods of Node may be called from any goroutine.
 package quorum

@@ -47,7 +47,7 @@ func (c *Cluster) AwaitGone(t testing.TB, id int) {
 	t.Helper()
 	n := c.Node(t, id)
 	Eventually(t, 60*time.Second, fmt.Sprintf("node %d has ended", id), func() error {
-		if pid := c.pid(n); c.runs(pid, n) && !zombie(pid) {
+		if pid := c.pid(n); !gone(pid) {
 			return fmt.Errorf("pid %d runs", pid)
 		}
 		return nil

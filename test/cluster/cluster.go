@@ -247,20 +247,18 @@ func (c *Cluster) Kill(t testing.TB, id int) {
 	pid := c.pid(n)
 	c.Signal(t, id, syscall.SIGKILL)
 	Eventually(t, 20*time.Second, "the process is gone", func() error {
-		if c.runs(pid, n) && !zombie(pid) {
+		if !gone(pid) {
 			return fmt.Errorf("pid %d", pid)
 		}
 		return nil
 	})
 }
 
-func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	return len(fields) > 0 && fields[0] == "Z"
+// gone tells whether a process has been reaped. A zombie is not gone: its leader may be one while other threads still
+// hold the lock of the data directory.
+func gone(pid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // Pause stops a node by SIGSTOP; Resume lets it go on.

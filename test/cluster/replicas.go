@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -121,6 +122,42 @@ func (c *Cluster) onlyOnce(t testing.TB, topic string, partition int, values map
 	for _, a := range acks {
 		if a.Idempotent && count[a.Value] > 1 {
 			t.Errorf("%s-%d: %s of an idempotent producer stands %d times", topic, partition, a.Value, count[a.Value])
+		}
+	}
+}
+
+// VerifyReplica checks that every acknowledged value stands at its offset on one broker, leader or follower.
+func (c *Cluster) VerifyReplica(t testing.TB, broker int, topic string, acks []Ack) {
+	t.Helper()
+	var id [16]byte
+	Eventually(t, 60*time.Second, "describe "+topic, func() error {
+		topics, err := c.Describe(t, topic)
+		if err == nil && len(topics) != 1 {
+			err = fmt.Errorf("%+v", topics)
+		}
+		if err == nil {
+			id, err = TopicID(topics[0].TopicID)
+		}
+		return err
+	})
+	byPartition := map[int32][]Ack{}
+	for _, a := range acks {
+		byPartition[a.Partition] = append(byPartition[a.Partition], a)
+	}
+	client := c.Client(t)
+	defer client.Close()
+	for partition, list := range byPartition {
+		end := slices.MaxFunc(list, func(a, b Ack) int { return cmp.Compare(a.Offset, b.Offset) }).Offset + 1
+		values, err := c.ReplicaValues(t, client, broker, id, partition, 0, end)
+		if err != nil {
+			t.Errorf("read %s: %v", topic, err)
+			continue
+		}
+		for _, a := range list {
+			if values[a.Offset] != a.Value {
+				t.Errorf("%s-%d offset %d on broker %d is %.40q, acknowledged was %.40q", topic, partition, a.Offset, broker, values[a.Offset], a.Value)
+				break
+			}
 		}
 	}
 }

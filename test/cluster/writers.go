@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,10 @@ type WriterOptions struct {
 	Idempotent, Plain int
 	// Pause is between two records of one producer. Default 2 ms.
 	Pause time.Duration
+	// Pad is the number of bytes that each value is made longer by.
+	Pad int
+	// BatchBytesMax bounds a batch, for topics with small segments. Default: the client's.
+	BatchBytesMax int32
 }
 
 // Ack is one acknowledged record.
@@ -68,28 +73,33 @@ func (c *Cluster) StartWriters(t testing.TB, topic string, o WriterOptions) *Wri
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writers{topic: topic, cancel: cancel}
 	for i := range o.Idempotent {
-		w.run(ctx, c.Client(t, writerOpts()...), fmt.Sprintf("%sidem%d", o.Name, i), o.Pause, true)
+		w.run(ctx, c.Client(t, writerOpts(o)...), fmt.Sprintf("%sidem%d", o.Name, i), o, true)
 	}
 	for i := range o.Plain {
-		w.run(ctx, c.Client(t, append(writerOpts(), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))...),
-			fmt.Sprintf("%splain%d", o.Name, i), o.Pause, false)
+		w.run(ctx, c.Client(t, append(writerOpts(o), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))...),
+			fmt.Sprintf("%splain%d", o.Name, i), o, false)
 	}
 	t.Cleanup(func() { w.cancel(); w.done.Wait() })
 	return w
 }
 
-func writerOpts() []kgo.Opt {
-	return []kgo.Opt{
+func writerOpts(o WriterOptions) []kgo.Opt {
+	opts := []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.RecordDeliveryTimeout(60 * time.Second),
 		kgo.ProduceRequestTimeout(5 * time.Second),
 	}
+	if o.BatchBytesMax > 0 {
+		opts = append(opts, kgo.ProducerBatchMaxBytes(o.BatchBytesMax))
+	}
+	return opts
 }
 
-func (w *Writers) run(ctx context.Context, client *kgo.Client, name string, pause time.Duration, idempotent bool) {
+func (w *Writers) run(ctx context.Context, client *kgo.Client, name string, o WriterOptions, idempotent bool) {
 	w.done.Go(func() {
-		tick := time.NewTicker(pause)
+		tick := time.NewTicker(o.Pause)
+		pad := strings.Repeat(".", o.Pad)
 		defer tick.Stop()
 		for n := 0; ; n++ {
 			select {
@@ -100,10 +110,10 @@ func (w *Writers) run(ctx context.Context, client *kgo.Client, name string, paus
 				return
 			case <-tick.C:
 			}
-			value := fmt.Sprintf("%s-%08d", name, n)
+			value := fmt.Sprintf("%s-%08d%s", name, n, pad)
 			w.sent.Add(1)
 			// TryProduce does not block: with a partition that has no leader the buffer fills, and the rest is not sent.
-			client.TryProduce(context.Background(), &kgo.Record{Topic: w.topic, Key: []byte(value), Value: []byte(value)}, func(r *kgo.Record, err error) {
+			client.TryProduce(context.Background(), &kgo.Record{Topic: w.topic, Key: []byte(value[:len(value)-len(pad)]), Value: []byte(value)}, func(r *kgo.Record, err error) {
 				if err != nil {
 					w.failed.Add(1)
 					return

@@ -1,5 +1,10 @@
 package log
 
+import (
+	"errors"
+	"io/fs"
+)
+
 // Flush brings the whole log to the disk and raises the recovery point to its end. Appends go on meanwhile.
 func (l *Log) Flush() error { return l.flush(true) }
 
@@ -62,12 +67,13 @@ func (l *Log) raiseRecovery(to int64) {
 	l.offsets.recovery = max(l.offsets.recovery, to)
 }
 
-// flushFailed judges a failure: if the log was cut, closed or retired meanwhile, the files were taken away under the
-// flush's hands and there is nothing to flush.
+// flushFailed judges a failure: if the log was cut, closed or retired meanwhile, files may have been taken away under the
+// flush's hands, and there is nothing of them to flush. Any other failure is the disk's, whatever happened meanwhile: after a
+// sync that failed the next one succeeds, although the bytes are lost.
 func (l *Log) flushFailed(cuts int, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cuts != cuts || l.closed.Load() {
+	if errors.Is(err, fs.ErrNotExist) && (l.cuts != cuts || l.closed.Load()) {
 		return nil
 	}
 	return l.check(err)

@@ -1,7 +1,11 @@
 package log_test
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,6 +103,56 @@ func TestRecoveryTrustsWhatWasFlushed(t *testing.T) {
 	if recovered.ScannedBytes != 78 || recovered.LogEndOffset != 5 {
 		t.Errorf("%+v", recovered)
 	}
+}
+
+// A sync that fails is a failure of the disk, also when the log was cut while it went on: the next sync would succeed, and
+// what was lost would count as being on the disk.
+func TestFailedSyncIsNotForgottenForACut(t *testing.T) {
+	r := newRig(t)
+	disk := &failingSync{FS: r.disk}
+	r.fs = disk
+	r.start()
+	l := r.open(foo0)
+	fill(t, l, 1, 5)
+	disk.before = func() { // on the flush's goroutine, which holds no lock while the disk works
+		if _, err := l.TruncateTo(4); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.Flush(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("flush: %v", err)
+	}
+	if !errors.Is(l.Failure(), syscall.EIO) {
+		t.Errorf("the log is not offline: %v", l.Failure())
+	}
+}
+
+// failingSync is a disk whose next sync of a file of batches fails, after before was called.
+type failingSync struct {
+	env.FS
+	before func()
+}
+
+func (d *failingSync) OpenFile(name string, flag int, perm fs.FileMode) (env.File, error) {
+	f, err := d.FS.OpenFile(name, flag, perm)
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return &failingFile{f, d}, nil
+}
+
+type failingFile struct {
+	env.File
+	disk *failingSync
+}
+
+func (f *failingFile) Sync() error {
+	before := f.disk.before
+	if f.disk.before = nil; before == nil {
+		return f.File.Sync()
+	}
+	before()
+	return syscall.EIO
 }
 
 func TestCleanLoadReadsNothingAgain(t *testing.T) {

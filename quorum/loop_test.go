@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/fsm"
@@ -148,5 +149,33 @@ func TestConfigValidateNamesTheField(t *testing.T) {
 		if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Metrics may be scraped at any time, also while the node opens its stores.
+func TestMetricsBeforeTheStart(t *testing.T) {
+	n, err := New(Config{
+		ClusterID: "c", NodeID: 1, DirectoryID: image.UUID{1}, DataDir: t.TempDir(), Env: env.OS(""),
+		Logger: slog.New(slog.DiscardHandler), Fatal: func(error) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	if err := n.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := 0
+	for _, f := range families {
+		if f.GetName() == "quorate_raft_term" && f.GetMetric()[0].GetGauge().GetValue() == 0 {
+			terms++
+		}
+	}
+	if terms != 1 {
+		t.Errorf("the term is told %d times", terms)
 	}
 }

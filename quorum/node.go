@@ -172,8 +172,16 @@ func (n *Node) shutdown(stop context.CancelFunc, parts *sync.WaitGroup) error {
 // Metrics are the node's counters.
 func (n *Node) Metrics() *Metrics { return &n.metrics }
 
-// Register exposes the node's metrics to Prometheus.
+// Register exposes the node's metrics to Prometheus. They may be read before Run and after: what Raft does not know yet is 0.
 func (n *Node) Register(r prometheus.Registerer) error {
+	opened := func(read func() uint64) func() float64 {
+		return func() float64 {
+			if !n.open.Load() {
+				return 0
+			}
+			return float64(read())
+		}
+	}
 	return n.metrics.register(r, map[string]func() float64{
 		"quorate_controller_active": func() float64 {
 			if n.loop.active.Load() != nil {
@@ -185,9 +193,9 @@ func (n *Node) Register(r prometheus.Registerer) error {
 		"quorate_metadata_topics":        func() float64 { return float64(n.fsm.Image().TopicCount()) },
 		"quorate_metadata_partitions":    func() float64 { return float64(n.fsm.Image().PartitionCount()) },
 		"quorate_metadata_leaderless":    func() float64 { return float64(n.fsm.Image().LeaderlessCount()) },
-		"quorate_raft_term":              func() float64 { return float64(n.raft.CurrentTerm()) },
+		"quorate_raft_term":              opened(n.raft.CurrentTerm),
 		"quorate_raft_applied_index":     func() float64 { return float64(n.fsm.AppliedIndex()) },
-		"quorate_raft_commit_index":      func() float64 { return float64(n.raft.CommitIndex()) },
+		"quorate_raft_commit_index":      opened(n.raft.CommitIndex),
 		"quorate_raft_snapshots_taken":   func() float64 { return float64(n.raft.Metrics().SnapshotsTaken.Load()) },
 		"quorate_raft_takeovers":         func() float64 { return float64(n.raft.Metrics().Takeovers.Load()) },
 		"quorate_controller_queue_depth": func() float64 { return float64(len(n.loop.queue)) },

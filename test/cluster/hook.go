@@ -119,9 +119,16 @@ func (c *Cluster) NodeOf(t testing.TB, pid int) int {
 // Readyz is why a node says that it is not ready; nil if it is.
 func (c *Cluster) Readyz(t testing.TB, id int) error {
 	t.Helper()
+	if err := readyz(c.Node(t, id).Addresses["http"]); err != nil {
+		return fmt.Errorf("node %d: %w", id, err)
+	}
+	return nil
+}
+
+func readyz(address string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Node(t, id).Addresses["http"]+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -132,7 +139,7 @@ func (c *Cluster) Readyz(t testing.TB, id int) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("node %d: %s", id, strings.TrimSpace(string(body)))
+		err = errors.New(strings.TrimSpace(string(body)))
 	}
 	return err
 }

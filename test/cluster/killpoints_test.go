@@ -213,6 +213,30 @@ func killDev(t *testing.T, dir, point string) {
 	}
 }
 
+// A format that dies anywhere leaves a directory that is formatted or can be, and nothing beside it once it has ended.
+func TestKillFormatAtEveryPoint(t *testing.T) {
+	for _, point := range formatPoints {
+		t.Run(strings.ReplaceAll(point, "/", " "), func(t *testing.T) {
+			s := cluster.NewSolo(t)
+			h := cluster.NewHook(t, point)
+			h.Arm(t)
+			runToDeath(t, h, s.Format()...)
+			if h.Hit(t) == 0 {
+				t.Fatalf("format never came to %s", point)
+			}
+			_, errs, code := cluster.Run(t, s.Format()...)
+			if again := point == "format.renamed" || point == "format.done"; again != (code == 1 && strings.Contains(errs, "formatted already")) || !again && code != 0 {
+				t.Fatalf("format again: exit %d: %s", code, errs)
+			}
+			left, err := filepath.Glob(s.DataDir + ".*")
+			if err != nil || len(left) > 0 {
+				t.Errorf("left beside the data directory: %v %v", left, err)
+			}
+			s.Serves(t)
+		})
+	}
+}
+
 // runToDeath runs a command that is to die at the hook.
 func runToDeath(t *testing.T, h *cluster.Hook, args ...string) string {
 	t.Helper()

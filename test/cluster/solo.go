@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Solo is the only controller of a cluster, formatted and started as an operator would without dev.
+type Solo struct {
+	Dir, Config, DataDir string
+	ClusterID, Directory string
+	Raft, HTTP           string
+
+	binary string
+}
+
+// NewSolo writes the configuration of a controller; nothing is formatted yet.
+func NewSolo(t testing.TB) *Solo {
+	t.Helper()
+	s := &Solo{Dir: t.TempDir(), binary: Build(t)}
+	s.Config, s.DataDir = filepath.Join(s.Dir, "server.properties"), filepath.Join(s.Dir, "data")
+	s.ClusterID, s.Directory = s.uuid(t), s.uuid(t)
+	grpc := freeAddress(t)
+	s.Raft, s.HTTP = freeAddress(t), freeAddress(t)
+	text := fmt.Sprintf("process.roles=controller\nnode.id=1001\nlog.dirs=%s\nlisteners=GRPC://%s,RAFT://%s,HTTP://%s\n"+
+		"controller.quorum.bootstrap.servers=%s\n", s.DataDir, grpc, s.Raft, s.HTTP, grpc)
+	if err := os.WriteFile(s.Config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Format is the command line that formats the data directory.
+func (s *Solo) Format() []string {
+	return []string{"format", "--config", s.Config, "--cluster-id", s.ClusterID, "--initial-controllers", "1001@" + s.Raft + ":" + s.Directory}
+}
+
+func (s *Solo) uuid(t testing.TB) string {
+	t.Helper()
+	out, errs, code := Run(t, "random-uuid")
+	if code != 0 {
+		t.Fatalf("random-uuid: exit %d: %s", code, errs)
+	}
+	return strings.TrimSpace(out)
+}
+
+// Serves starts the controller, waits until it is ready, stops it in order and wants exit 0.
+func (s *Solo) Serves(t testing.TB, extra ...string) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.Command(s.binary, append([]string{"server", "--config", s.Config}, extra...)...)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	stop := func(sig syscall.Signal) error { _ = cmd.Process.Signal(sig); return <-ended }
+	deadline := time.NewTimer(readyWait)
+	defer deadline.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := readyz(s.HTTP)
+		if err == nil {
+			break
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the controller ended:\n%s", log.String())
+		case <-deadline.C:
+			_ = stop(syscall.SIGKILL)
+			t.Fatalf("the controller is not ready: %v\n%s", err, log.String())
+		case <-poll.C:
+		}
+	}
+	if err := stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("stop: %v\n%s", err, log.String())
+	}
+}
+
+// Run runs the binary to its end, and returns what it printed and its exit code.
+func Run(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return run(t, exec.Command(Build(t), args...))
+}
+
+// RunNode runs a node's command line, with more of it, to its end.
+func (c *Cluster) RunNode(t testing.TB, id int, extra ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	n := c.Node(t, id)
+	return run(t, exec.Command(n.Argv[0], append(n.Argv[1:], extra...)...))
+}
+
+func run(t testing.TB, cmd *exec.Cmd) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	limit := time.AfterFunc(commandWait, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// freeAddress is a loopback address below the ports that the system gives to outgoing connections.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}

@@ -21,10 +21,13 @@ import (
 type admin struct {
 	id       image.BrokerID
 	operator controllerpb.OperatorApiClient
+	// reader asks the active controller.
+	reader controllerpb.ReaderApiClient
 	// connect gives the connection to a node's GRPC listener.
 	connect func(address string) (grpc.ClientConnInterface, error)
 	applied *imageCell
 	newest  func() *image.Image
+	now     func() time.Time
 }
 
 // CreateTopics forwards a creation. The sender has drawn request id and topic ids, so a repetition is answered alike.
@@ -35,6 +38,31 @@ func (ad *admin) CreateTopics(ctx context.Context, _ kafka.Caller, r *controller
 // DeleteTopics forwards a deletion.
 func (ad *admin) DeleteTopics(ctx context.Context, _ kafka.Caller, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
 	return ad.operator.DeleteTopics(ctx, r)
+}
+
+// CreatePartitions forwards an addition of partitions.
+func (ad *admin) CreatePartitions(ctx context.Context, _ kafka.Caller, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
+	return ad.operator.CreatePartitions(ctx, r)
+}
+
+// AlterConfigs forwards a change of configs.
+func (ad *admin) AlterConfigs(ctx context.Context, _ kafka.Caller, r *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error) {
+	return ad.operator.AlterConfigs(ctx, r)
+}
+
+// ElectLeaders forwards elections.
+func (ad *admin) ElectLeaders(ctx context.Context, _ kafka.Caller, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
+	return ad.operator.ElectLeaders(ctx, r)
+}
+
+// AlterPartitionReassignments forwards moves of replicas.
+func (ad *admin) AlterPartitionReassignments(ctx context.Context, _ kafka.Caller, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
+	return ad.operator.AlterPartitionReassignments(ctx, r)
+}
+
+// UnregisterBroker forwards the removal of a registration.
+func (ad *admin) UnregisterBroker(ctx context.Context, _ kafka.Caller, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
+	return ad.operator.UnregisterBroker(ctx, r)
 }
 
 // WaitApplied returns when this broker has acted on the offset, or with the context's error.

@@ -108,7 +108,7 @@ func (b *Broker) makeParts() error {
 	b.kafka = kafka.NewServer(b.cfg.Kafka, kafka.Backend{
 		Metadata: clusterView{b}, Configs: settingsOf(b.cfg.Settings), Partitions: b.replicas,
 		Admin: &admin{
-			id: b.cfg.ID, operator: b.grpc.operator, applied: b.applied, newest: b.newest.image,
+			id: b.cfg.ID, operator: b.grpc.operator, reader: controllerpb.NewReaderApiClient(b.client), now: b.env.Now, applied: b.applied, newest: b.newest.image,
 			connect: func(address string) (grpc.ClientConnInterface, error) { return b.client.Conn(address) },
 		},
 		ProducerIDs: b.producerIDs,

@@ -130,7 +130,7 @@ func (r *rig) requests(version func(key int16) []int16) []kmsg.Request {
 		req.EndpointType = 2
 		return req
 	})
-	return out
+	return append(out, r.operatorRequests(version)...)
 }
 
 func (r *rig) produce(version int16, names []string) *kmsg.ProduceRequest {
@@ -173,7 +173,8 @@ func listOffsets(timestamp int64, names ...string) *kmsg.ListOffsetsRequest {
 
 // allVersions are those that the listener advertises and serves.
 func allVersions(key int16) []int16 {
-	served := map[int16][2]int16{0: {3, 13}, 1: {4, 18}, 2: {1, 10}, 3: {0, 13}, 18: {0, 4}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 23: {2, 4}, 32: {1, 4}, 60: {0, 2}}
+	served := map[int16][2]int16{0: {3, 13}, 1: {4, 18}, 2: {1, 10}, 3: {0, 13}, 18: {0, 4}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 23: {2, 4}, 32: {1, 4},
+		33: {0, 2}, 37: {0, 3}, 43: {0, 2}, 44: {0, 1}, 45: {0, 1}, 46: {0, 0}, 55: {0, 2}, 60: {0, 2}, 64: {0, 0}, 75: {0, 0}}
 	var out []int16
 	for v := served[key][0]; v <= served[key][1]; v++ {
 		out = append(out, v)
@@ -187,6 +188,7 @@ var nullable = []string{
 	"FetchResponse.Topics.Partitions.AbortedTransactions", // read_uncommitted
 	"MetadataResponse.Topics.Topic",                       // unknown id
 	"DeleteTopicsResponse.Topics.Topic",                   // unknown id
+	"DescribeTopicPartitionsResponse.NextCursor",          // the last page
 }
 
 // zeroAllowed are fields whose default is not 0 and that may well be 0.

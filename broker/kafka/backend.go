@@ -168,10 +168,39 @@ type Caller struct {
 type Admin interface {
 	CreateTopics(ctx context.Context, c Caller, req *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error)
 	DeleteTopics(ctx context.Context, c Caller, req *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error)
+	CreatePartitions(ctx context.Context, c Caller, req *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error)
+	AlterConfigs(ctx context.Context, c Caller, req *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error)
+	ElectLeaders(ctx context.Context, c Caller, req *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error)
+	AlterPartitionReassignments(ctx context.Context, c Caller, req *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error)
+	UnregisterBroker(ctx context.Context, c Caller, req *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error)
+	// DescribeQuorum asks the active controller, and every other for itself.
+	DescribeQuorum(ctx context.Context) (Quorum, error)
 	// WaitApplied returns when this broker has applied the offset and acted on it.
 	WaitApplied(ctx context.Context, offset image.MetadataOffset) error
 	// WaitEveryBroker returns when each of the brokers has, or when the context ends.
 	WaitEveryBroker(ctx context.Context, offset image.MetadataOffset, brokers []image.BrokerID) error
+}
+
+// Quorum is the controllers as the active one and each of them describe themselves.
+type Quorum struct {
+	// Leader is the active controller, ControllerEpoch its claim's.
+	Leader          image.BrokerID
+	ControllerEpoch image.ControllerEpoch
+	// MetadataOffset is that of the last committed record; -1 for none.
+	MetadataOffset image.MetadataOffset
+	Voters         []QuorumReplica
+	// Observers are controllers without a vote, and brokers.
+	Observers []QuorumReplica
+}
+
+// QuorumReplica is one that follows the metadata log.
+type QuorumReplica struct {
+	ID          image.BrokerID
+	DirectoryID image.UUID
+	// MetadataOffset is the last one that it is known to have applied; NoOffset if it could not be asked.
+	MetadataOffset image.MetadataOffset
+	// HeardMs is the time of day, in milliseconds, at which it said so; -1 if it could not be asked.
+	HeardMs int64
 }
 
 // ProducerIDs hands out producer ids, each once in the life of the cluster. A failure is answered with

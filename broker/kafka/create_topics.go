@@ -110,12 +110,8 @@ func (s *Server) created(out *kmsg.CreateTopicsResponseTopic, res *controllerpb.
 	if res == nil {
 		return forwardError(errors.New("the controller did not answer for this topic"))
 	}
-	if e := res.GetError(); e.GetCode() != 0 {
-		code := int16(e.GetCode())
-		if code == kerr.NotController.Code {
-			return forwardError(kerr.NotController)
-		}
-		return refused(code, e.GetMessage())
+	if err := itemError(res.GetError()); err != nil {
+		return err
 	}
 	copy(out.TopicID[:], res.GetTopicId())
 	out.NumPartitions = res.GetPartitions()

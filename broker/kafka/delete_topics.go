@@ -151,7 +151,7 @@ func (s *Server) askDelete(ctx context.Context, r *request, ask *controllerpb.De
 			if id, err := image.UUIDFrom(res.GetTopicId()); err == nil {
 				out.id = id
 			}
-			out.err = deleteError(res.GetError())
+			out.err = itemError(res.GetError())
 			if out.err == nil {
 				out.err = unseen
 			}
@@ -161,13 +161,6 @@ func (s *Server) askDelete(ctx context.Context, r *request, ask *controllerpb.De
 		results[row.key()] = out
 	}
 	return results
-}
-
-func deleteError(e *controllerpb.Error) error {
-	if int16(e.GetCode()) == kerr.NotController.Code {
-		return forwardError(kerr.NotController)
-	}
-	return refused(int16(e.GetCode()), e.GetMessage())
 }
 
 func rowOf(t *controllerpb.DeletableTopic) deleteRow {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,17 +15,27 @@ import (
 //   - topics null, or empty in version 0: all, by name
 //   - topics named by id below version 12: INVALID_REQUEST for each
 //   - unknown id: UNKNOWN_TOPIC_ID with a null name; bad name: INVALID_TOPIC_EXCEPTION; unknown name:
-//     UNKNOWN_TOPIC_OR_PARTITION; a topic is never created here
+//     UNKNOWN_TOPIC_OR_PARTITION
+//   - unknown name, with auto.create.topics.enable and a request that allows it: the topic is created with the cluster's
+//     defaults; LEADER_NOT_AVAILABLE if it is not there in time, the controller's refusal if it is refused
 //   - partition without leader, or whose leader is not live: LEADER_NOT_AVAILABLE on the partition; whose leader is
 //     live and has no address on this listener: LISTENER_NOT_FOUND from version 6
 //   - replicas on brokers that are not listed: kept in the replica list, named as offline
 func (s *Server) metadata(r *request) {
 	req := r.body.(*kmsg.MetadataRequest)
+	if names := s.toCreate(r, req); len(names) > 0 {
+		s.forward(r, autoCreateWaitMillis, func(ctx context.Context) {
+			errs := s.autoCreate(ctx, r.caller, names)
+			r.replyBy(func() kmsg.Response { return s.buildMetadata(r, req, errs) }, nil)
+		})
+		return
+	}
 	// The image is taken when the answer's turn has come; building it there keeps large answers one a connection.
-	r.replyBy(func() kmsg.Response { return s.buildMetadata(r, req) }, nil)
+	r.replyBy(func() kmsg.Response { return s.buildMetadata(r, req, nil) }, nil)
 }
 
-func (s *Server) buildMetadata(r *request, req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+// buildMetadata answers with missing for topics of that name that are not there.
+func (s *Server) buildMetadata(r *request, req *kmsg.MetadataRequest, missing map[string]*kerr.Error) *kmsg.MetadataResponse {
 	im := s.backend.Metadata.Image()
 	resp := response[*kmsg.MetadataResponse](r)
 	nodes := s.nodes(im, false)
@@ -42,7 +53,7 @@ func (s *Server) buildMetadata(r *request, req *kmsg.MetadataRequest) *kmsg.Meta
 	}
 
 	b := &metadataBuilder{s: s, im: im, version: r.version, operations: req.IncludeTopicAuthorizedOperations,
-		live: map[image.BrokerID]bool{}, slab: make([]int32, 0, 64)}
+		missing: missing, live: map[image.BrokerID]bool{}, slab: make([]int32, 0, 64)}
 	for _, n := range nodes {
 		b.live[n.id] = true
 	}
@@ -84,6 +95,7 @@ type metadataBuilder struct {
 	im         *image.Image
 	version    int16
 	operations bool
+	missing    map[string]*kerr.Error
 	live       map[image.BrokerID]bool // listed in the answer
 	slab       []int32                 // what the partitions' lists are cut from
 }
@@ -113,6 +125,8 @@ func (b *metadataBuilder) named(t kmsg.MetadataRequestTopic) kmsg.MetadataRespon
 		return b.topic(topic)
 	case !validTopicName(*t.Topic):
 		return b.failed(t.Topic, image.TopicID{}, kerr.InvalidTopicException)
+	case b.missing[*t.Topic] != nil:
+		return b.failed(t.Topic, image.TopicID{}, b.missing[*t.Topic])
 	default:
 		return b.failed(t.Topic, image.TopicID{}, kerr.UnknownTopicOrPartition)
 	}

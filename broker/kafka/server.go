@@ -27,6 +27,7 @@ type Server struct {
 	fetching  fetchBudget
 	buffers   bufferPool
 	forwards  *forwarder
+	creating  autoCreation
 	complain  *complaints
 
 	running  atomic.Bool

@@ -50,7 +50,16 @@ func newTable() table {
 		{key: int16(kmsg.InitProducerID), min: 0, max: 5, advertisedMin: 0, forwarded: true, handle: (*Server).initProducerID},
 		{key: int16(kmsg.OffsetForLeaderEpoch), min: 2, max: 4, advertisedMin: 2, handle: (*Server).offsetForLeaderEpoch},
 		{key: int16(kmsg.DescribeConfigs), min: 1, max: 4, advertisedMin: 1, serial: true, handle: (*Server).describeConfigs},
+		{key: int16(kmsg.AlterConfigs), min: 0, max: 2, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).alterConfigs},
+		{key: int16(kmsg.CreatePartitions), min: 0, max: 3, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).createPartitions},
+		{key: int16(kmsg.ElectLeaders), min: 0, max: 2, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).electLeaders},
+		{key: int16(kmsg.IncrementalAlterConfigs), min: 0, max: 1, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).incrementalAlterConfigs},
+		{key: int16(kmsg.AlterPartitionAssignments), min: 0, max: 1, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).alterPartitionReassignments},
+		{key: int16(kmsg.ListPartitionReassignments), min: 0, max: 0, advertisedMin: 0, serial: true, handle: (*Server).listPartitionReassignments},
+		{key: int16(kmsg.DescribeQuorum), min: 0, max: 2, advertisedMin: 0, forwarded: true, handle: (*Server).describeQuorum},
 		{key: int16(kmsg.DescribeCluster), min: 0, max: 2, advertisedMin: 0, handle: (*Server).describeCluster},
+		{key: int16(kmsg.UnregisterBroker), min: 0, max: 0, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).unregisterBroker},
+		{key: int16(kmsg.DescribeTopicPartitions), min: 0, max: 0, advertisedMin: 0, serial: true, handle: (*Server).describeTopicPartitions},
 	}}
 	for i := range t.entries {
 		e := &t.entries[i]

@@ -14,8 +14,9 @@ import (
 // AlterConfigs sets and removes dynamic configs, in one atomic decision. One failing key fails its resource; other
 // resources go on. What does not change is not written.
 //
-//	INVALID_REQUEST             the resource stands in the request a second time, or is of an unknown type; an operation
-//	                            is unknown or has no value; one that does not set, in a resource that is replaced
+//	INVALID_REQUEST             the resource stands in the request more than once: no copy is carried out; it is of an
+//	                            unknown type; an operation is unknown, has no value, or does not set while its resource
+//	                            is replaced
 //	INVALID_CONFIG              a key that stands there twice, is unknown, has a value outside its bounds, is appended
 //	                            to without being a list, is for all brokers and set for one, or is the value of
 //	                            min.insync.replicas for all brokers, which can be changed but not removed
@@ -33,15 +34,17 @@ func AlterConfigs(v View, req *controllerpb.AlterConfigsRequest) (Decision[*cont
 		kind metadatapb.ResourceType
 		name string
 	}
-	seen := make(map[resource]bool)
+	copies := make(map[resource]int)
+	for _, r := range req.GetResources() {
+		copies[resource{r.GetType(), r.GetName()}]++
+	}
 	var records []*metadatapb.Record
 	for _, r := range req.GetResources() {
 		var written []*metadatapb.Record
 		err := checkResource(v.Image, r)
-		if seen[resource{r.GetType(), r.GetName()}] {
-			err = controllerpb.NewError(codeInvalidRequest, "the resource %q stands in the request twice", r.GetName())
+		if n := copies[resource{r.GetType(), r.GetName()}]; n > 1 {
+			err = controllerpb.NewError(codeInvalidRequest, "the resource %q stands in the request %d times", r.GetName(), n)
 		}
-		seen[resource{r.GetType(), r.GetName()}] = true
 		if err == nil {
 			written, err = alterResource(v.Image, r)
 		}

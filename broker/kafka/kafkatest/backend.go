@@ -25,6 +25,8 @@ type Backend struct {
 	Refuse func() error
 	// ApplyThenFail, if set, is asked after a change was made; an error is what the forwarder returns.
 	ApplyThenFail func() error
+	// RefuseTopic, if set, is what every creation of a topic is refused with.
+	RefuseTopic controllerpb.ErrorCode
 	// Applied, if set, is waited on by WaitApplied.
 	Applied func(context.Context) error
 	// Defaults and Statics are the broker's configuration.
@@ -260,6 +262,8 @@ func (b *Backend) create(t *controllerpb.CreatableTopic, validateOnly bool) *con
 		out.Partitions = *t.Partitions
 	}
 	switch _, exists := b.im.TopicByName(t.Name); {
+	case b.RefuseTopic != 0:
+		out.Error = controllerpb.NewError(b.RefuseTopic, "no topic is created")
 	case exists:
 		out.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_TOPIC_ALREADY_EXISTS, "topic %q exists", t.Name)
 	case t.Name == "":

@@ -15,53 +15,76 @@ import (
 	"github.com/quorate/quorate/broker/log"
 )
 
-// decompressedBytesMax bounds the records of one batch, so that a small batch of a stranger cannot fill the memory.
+// decompressedBytesMax bounds the records of one batch, so that a small batch of a stranger cannot keep a lookup busy.
 const decompressedBytesMax = 64 << 20
+
+// zstdWindowBytesMax bounds what a zstd frame may make its decoder remember; any compressor's level but the "ultra" ones
+// needs less.
+const zstdWindowBytesMax = 8 << 20
 
 // errDecompressedSize says that a batch holds more than the limit.
 var errDecompressedSize = errors.New("broker: decompressed records are larger than the limit")
 
 // decompress implements [log.Decompress] for the codecs of Kafka's record batches. Records are stored as sent; only a
-// lookup by time looks inside.
-func decompress(codec log.Codec, records []byte) ([]byte, error) {
+// lookup by time looks inside, and it reads them as a stream: what a batch grows to is never held.
+func decompress(codec log.Codec, records []byte) (io.ReadCloser, error) {
 	return decompressUpTo(decompressedBytesMax, codec, records)
 }
 
-func decompressUpTo(bytesMax int, codec log.Codec, records []byte) ([]byte, error) {
+func decompressUpTo(bytesMax int, codec log.Codec, records []byte) (io.ReadCloser, error) {
 	switch codec {
 	case log.CodecNone:
-		return records, nil
+		return io.NopCloser(bytes.NewReader(records)), nil
 	case log.CodecGzip:
 		r, err := gzip.NewReader(bytes.NewReader(records))
 		if err != nil {
 			return nil, err
 		}
-		return readBounded(bytesMax, r)
+		return &bounded{r, r.Close, bytesMax}, nil
 	case log.CodecSnappy:
-		return decompressSnappy(bytesMax, records)
-	case log.CodecLZ4:
-		return readBounded(bytesMax, lz4.NewReader(bytes.NewReader(records)))
-	case log.CodecZstd:
-		r, err := zstd.NewReader(bytes.NewReader(records), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(bytesMax, zstdWindowMin))))
+		plain, err := decompressSnappy(bytesMax, records)
 		if err != nil {
 			return nil, err
 		}
-		defer r.Close()
-		return readBounded(bytesMax, r)
+		return io.NopCloser(bytes.NewReader(plain)), nil
+	case log.CodecLZ4:
+		return &bounded{lz4.NewReader(bytes.NewReader(records)), nil, bytesMax}, nil
+	case log.CodecZstd:
+		r, err := zstd.NewReader(bytes.NewReader(records), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(zstdWindowBytesMax))
+		if err != nil {
+			return nil, err
+		}
+		return &bounded{r, func() error { r.Close(); return nil }, bytesMax}, nil
 	default:
 		return nil, fmt.Errorf("broker: unknown codec %d", codec)
 	}
 }
 
-// zstdWindowMin is the least memory that a decoder works with.
-const zstdWindowMin = 8 << 20
+// bounded reads up to a number of bytes and refuses to go on.
+type bounded struct {
+	r     io.Reader
+	close func() error // may be nil
+	left  int
+}
 
-func readBounded(bytesMax int, r io.Reader) ([]byte, error) {
-	out, err := io.ReadAll(io.LimitReader(r, int64(bytesMax)+1))
-	if err == nil && len(out) > bytesMax {
-		return nil, fmt.Errorf("%w of %d bytes", errDecompressedSize, bytesMax)
+func (b *bounded) Read(p []byte) (int, error) {
+	if len(p) > b.left+1 {
+		p = p[:b.left+1]
 	}
-	return out, err
+	n, err := b.r.Read(p)
+	if n > b.left {
+		return b.left, errDecompressedSize
+	}
+	b.left -= n
+	return n, err
+}
+
+func (b *bounded) Close() error {
+	if b.close == nil {
+		return nil
+	}
+	return b.close()
 }
 
 // xerialHeader begins the framing of snappy-java: this magic, two version numbers, then blocks with their length.

@@ -69,6 +69,7 @@ func NewManager(e *env.Env, logger *slog.Logger, config Config) (*Manager, error
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	config.Decompress = config.Decompress.atMost(decompressingMax)
 	m := &Manager{
 		env:     e,
 		logger:  logger,

@@ -1,8 +1,12 @@
 package log_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,8 +153,10 @@ func TestOffsetForTimestampInCompressedBatch(t *testing.T) {
 		return q
 	}
 	for name, decompress := range map[string]log.Decompress{
-		"with a decompressor": func(_ log.Codec, p []byte) ([]byte, error) { return invert(p), nil },
-		"without":             nil,
+		"with a decompressor": func(_ log.Codec, p []byte) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(invert(p))), nil
+		},
+		"without": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -169,6 +175,51 @@ func TestOffsetForTimestampInCompressedBatch(t *testing.T) {
 		})
 	}
 }
+
+// TestDecompressingIsBounded asks for many lookups at once: only so many batches are open at a time.
+func TestDecompressingIsBounded(t *testing.T) {
+	const atOnce, lookups = 4, 12
+	var open, most atomic.Int32
+	opened, goOn := make(chan struct{}, lookups), make(chan struct{})
+	r := newRig(t)
+	r.config.Decompress = func(_ log.Codec, p []byte) (io.ReadCloser, error) {
+		n := open.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		opened <- struct{}{}
+		<-goOn
+		return closing{bytes.NewReader(p), func() { open.Add(-1) }}, nil
+	}
+	r.start()
+	l := r.open(foo0)
+	produce(t, l, 1, logtest.Batch{Timestamp: 1000, Values: logtest.Records(1, 10), Attributes: 1, Compress: slices.Clone[[]byte]})
+	var done sync.WaitGroup
+	for range lookups {
+		done.Go(func() {
+			if at, ok, err := l.OffsetForTimestamp(1000); err != nil || !ok || at.Offset != 0 {
+				t.Errorf("%+v %v %v", at, ok, err)
+			}
+		})
+	}
+	for range atOnce {
+		<-opened
+	}
+	close(goOn)
+	done.Wait()
+	if n := most.Load(); n != atOnce {
+		t.Errorf("%d batches were open at once, want %d", n, atOnce)
+	}
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d batches were not closed", n)
+	}
+}
+
+type closing struct {
+	io.Reader
+	close func()
+}
+
+func (c closing) Close() error { c.close(); return nil }
 
 func TestRoll(t *testing.T) {
 	const batch = 78 // of one record of ten bytes

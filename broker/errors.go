@@ -18,5 +18,9 @@ var (
 	ErrLogBroken = errors.New("broker: a committed metadata entry cannot be replayed")
 )
 
+// ErrForeignCluster says that every controller that the broker was told of serves another cluster than the one that its
+// data directory was formatted for.
+var ErrForeignCluster = errors.New("broker: the controllers serve another cluster")
+
 // ErrStopped says that the broker is stopping.
 var ErrStopped = errors.New("broker: stopped")

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
 )
 
 // Bounds of following.
@@ -61,8 +63,10 @@ type follower struct {
 	cands *candidates
 	// least is what the image must reach before it is acted on: the kept offset at first, then also the position
 	// that the first stream began with.
-	least   image.MetadataOffset
-	begun   bool
+	least image.MetadataOffset
+	begun bool
+	// foreign holds the controllers that refused the cluster id, until a stream has begun.
+	foreign map[string]bool
 	isUp    bool
 	lastLog time.Time // of a stream's end: one line a second
 }
@@ -135,7 +139,8 @@ func (h *heard) activeAddress() string {
 	return ""
 }
 
-// run follows until ctx ends, or until an entry is met that this version cannot read.
+// run follows until ctx ends, until an entry is met that this version cannot read, or until it is sure at its start that
+// the controllers are those of another cluster.
 func (fo *follower) run(ctx context.Context) error {
 	backoff := followBackoffMin
 	for ctx.Err() == nil {
@@ -154,7 +159,7 @@ func (fo *follower) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if isFatal(err) {
+		if err = fo.judgeCluster(address, err); isFatal(err) {
 			return err
 		}
 		fo.cands.failed(useful)
@@ -164,6 +169,25 @@ func (fo *follower) run(ctx context.Context) error {
 		fo.note(address, err)
 	}
 	return nil
+}
+
+// judgeCluster makes [ErrForeignCluster] of a refusal when each controller that the broker was told of has refused its
+// cluster id and none ever began a stream. One that answers for another cluster beside others is only a stale address.
+func (fo *follower) judgeCluster(address string, err error) error {
+	refusal, ok := client.AsRefusal(err)
+	if fo.begun || !ok || refusal.Code != controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID {
+		return err
+	}
+	if fo.foreign == nil {
+		fo.foreign = make(map[string]bool)
+	}
+	fo.foreign[address] = true
+	for _, a := range fo.addresses {
+		if !fo.foreign[a] {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s answers %q; correct log.dirs or controller.quorum.bootstrap.servers", ErrForeignCluster, address, refusal.Message)
 }
 
 // note tells of a stream's end.

@@ -57,8 +57,8 @@ func readSnapshot(r io.Reader, clusterID string) (*image.Image, error) {
 	return im, nil
 }
 
-// isFatal tells whether an error ends the process: metadata that a newer build wrote cannot be followed by this one,
-// and no other controller would send anything else.
+// isFatal tells whether an error ends the process: metadata that a newer build wrote cannot be followed by this one, and
+// neither can another cluster's; no other controller would send anything else.
 func isFatal(err error) bool {
-	return errors.Is(err, record.ErrUnknown) || errors.Is(err, snapshot.ErrUnknownBlock)
+	return errors.Is(err, record.ErrUnknown) || errors.Is(err, snapshot.ErrUnknownBlock) || errors.Is(err, ErrForeignCluster)
 }

@@ -101,7 +101,7 @@ func Format(e *env.Env, o FormatOptions) (Identity, error) {
 	}
 	parent := filepath.Dir(dir)
 	if err := e.FS.MkdirAll(parent, 0o755); err != nil {
-		return id, fmt.Errorf("cannot make %s: %w", parent, err)
+		return id, &DirectoryError{fmt.Errorf("cannot make %s: %w", parent, err)}
 	}
 	if err := removeLeftovers(e.FS, dir); err != nil {
 		return id, err
@@ -109,11 +109,11 @@ func Format(e *env.Env, o FormatOptions) (Identity, error) {
 	e.At("format.begin")
 	tmp := dir + formattingSuffix + RandomUUID().String()
 	if err := o.fill(e, tmp, id); err != nil {
-		return id, errors.Join(fmt.Errorf("cannot format %s: %w", dir, err), e.FS.RemoveAll(tmp))
+		return id, &DirectoryError{errors.Join(fmt.Errorf("cannot format %s: %w", dir, err), e.FS.RemoveAll(tmp))}
 	}
 	e.At("format.filled")
 	if err := e.FS.Rename(tmp, dir); err != nil {
-		return id, errors.Join(fmt.Errorf("cannot put the new directory in place: %w; if %s is a mount point, use a folder in it", err, dir), e.FS.RemoveAll(tmp))
+		return id, &DirectoryError{errors.Join(fmt.Errorf("cannot put the new directory in place: %w; if %s is a mount point, use a folder in it", err, dir), e.FS.RemoveAll(tmp))}
 	}
 	e.At("format.renamed")
 	if err := e.FS.SyncDir(parent); err != nil {

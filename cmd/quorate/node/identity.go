@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/magiconair/properties"
 
@@ -22,7 +23,26 @@ var ErrNotFormatted = errors.New("node: not formatted")
 // DirectoryError says what is wrong with a data directory: not formatted, someone else's, in use.
 type DirectoryError struct{ err error }
 
-func (e *DirectoryError) Error() string { return e.err.Error() }
+func (e *DirectoryError) Error() string { return e.err.Error() + nextStep(e.err) }
+
+// nextStep is what to do about a failure of the operating system; empty if the error says so itself.
+func nextStep(err error) string {
+	for _, known := range []struct {
+		err  error
+		step string
+	}{
+		{syscall.ENOSPC, "free some space, or name another directory in log.dirs"},
+		{syscall.EDQUOT, "free some space, or name another directory in log.dirs"},
+		{syscall.EROFS, "make the file system writable, or name another directory in log.dirs"},
+		{syscall.ENOTDIR, "name a directory in log.dirs"},
+		{fs.ErrPermission, "let this user read and write the directory, or name another in log.dirs"},
+	} {
+		if errors.Is(err, known.err) {
+			return "; " + known.step
+		}
+	}
+	return ""
+}
 
 // Unwrap gives the reason.
 func (e *DirectoryError) Unwrap() error { return e.err }
@@ -51,27 +71,35 @@ func ReadIdentity(files env.FS, dir string) (Identity, error) {
 	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
 	p, err := loader.LoadBytes(data)
 	if err != nil {
-		return Identity{}, fmt.Errorf("%s: %w", name, err)
+		return Identity{}, damaged(name, err)
 	}
-	return parseIdentity(name, p)
+	id, err := parseIdentity(p)
+	if err != nil {
+		return Identity{}, damaged(name, err)
+	}
+	return id, nil
 }
 
-func parseIdentity(name string, p *properties.Properties) (Identity, error) {
+func damaged(name string, err error) error {
+	return fmt.Errorf("%s: %w; restore the file, or name the node's own directory in log.dirs", name, err)
+}
+
+func parseIdentity(p *properties.Properties) (Identity, error) {
 	get := func(key string) string { return strings.TrimSpace(p.GetString(key, "")) }
 	if v := get("version"); v != "1" {
-		return Identity{}, fmt.Errorf("%s: version is %q, this program reads 1", name, v)
+		return Identity{}, fmt.Errorf("version is %q, this program reads 1", v)
 	}
 	id := Identity{ClusterID: get("cluster.id")}
 	if id.ClusterID == "" {
-		return Identity{}, fmt.Errorf("%s: cluster.id is missing", name)
+		return Identity{}, errors.New("cluster.id is missing")
 	}
 	n, err := parseNumber(get("node.id"), 0, 1<<31-1)
 	if err != nil {
-		return Identity{}, fmt.Errorf("%s: node.id: %w", name, err)
+		return Identity{}, fmt.Errorf("node.id: %w", err)
 	}
 	id.NodeID = image.BrokerID(n)
 	if id.DirectoryID, err = image.ParseUUID(get("directory.id")); err != nil {
-		return Identity{}, fmt.Errorf("%s: directory.id: %w", name, err)
+		return Identity{}, fmt.Errorf("directory.id: %w", err)
 	}
 	return id, nil
 }

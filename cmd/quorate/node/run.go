@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -137,17 +138,19 @@ func (o RunOptions) serve(ctx context.Context, id Identity) error {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
+	var listener net.Listener // before anything begins: a taken port leaves the data directory as it was
+	if l, ok := o.Config.Listener(HTTPListener); ok {
+		if listener, err = o.Env.Network.Listen(ctx, Address(l)); err != nil {
+			return fmt.Errorf("listen for HTTP on %s: %w; free the port or correct listeners", Address(l), err)
+		}
+	}
 	ended := make(chan struct{}, len(sides)+1) // room for all: nobody waits for a reader
 	var parts []*part
 	for _, s := range sides {
 		parts = append(parts, begin(ctx, s.Run, ended))
 	}
-	if l, ok := o.Config.Listener(HTTPListener); ok {
+	if listener != nil {
 		parts = append(parts, begin(ctx, func(ctx context.Context) error {
-			listener, err := o.Env.Network.Listen(ctx, Address(l))
-			if err != nil {
-				return fmt.Errorf("listen for HTTP on %s: %w; free the port or correct listeners", Address(l), err)
-			}
 			return serveHTTP(ctx, listener, httpHandler(readiness(sides), registry, o.Config.PprofEnabled), o.Logger)
 		}, ended))
 	}

@@ -64,8 +64,12 @@ func (a *app) root() *cobra.Command {
 	f.DurationVar(&a.timeout, "timeout", timeoutDefault, "time for the command and its waits")
 	root.AddCommand(
 		a.devCommand(), a.formatCommand(), a.randomUUIDCommand(), a.serverCommand(),
-		a.noun("topic", "Topics", a.topicCreateCommand(), a.topicListCommand(), a.topicDescribeCommand(), a.topicDeleteCommand()),
-		a.noun("broker", "Registrations of brokers", a.brokerListCommand()),
+		a.noun("topic", "Topics", a.topicCreateCommand(), a.topicListCommand(), a.topicDescribeCommand(), a.topicDeleteCommand(),
+			a.topicAddPartitionsCommand()),
+		a.noun("config", "Dynamic configuration of topics, brokers and the cluster", a.configDescribeCommand(), a.configSetCommand(), a.configUnsetCommand()),
+		a.noun("partition", "Leaders and replicas of partitions", a.partitionElectCommand(), a.partitionReassignCommand(),
+			a.partitionReassignmentsCommand(), a.partitionCancelCommand()),
+		a.noun("broker", "Registrations of brokers", a.brokerListCommand(), a.brokerDescribeCommand(), a.brokerUnregisterCommand()),
 		a.noun("quorum", "The controllers", a.quorumStatusCommand()),
 		a.noun("metadata", "The metadata log and its image", a.metadataDumpCommand()),
 	)

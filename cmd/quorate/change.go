@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -25,11 +26,12 @@ type changeFlags struct {
 	data bool
 }
 
-func (f *changeFlags) register(c *cobra.Command, data bool) {
-	f.data = data
+// register adds the flags. Data says when --wait=data ends; empty: the command does not know it.
+func (f *changeFlags) register(c *cobra.Command, data string) {
+	f.data = data != ""
 	text := "end when every unfenced broker has acted on the change"
-	if data {
-		text += "; data: when no data of it is left"
+	if f.data {
+		text += "; data: when " + data
 	}
 	c.Flags().StringVar(&f.wait, "wait", waitVisible, text)
 	c.Flags().Lookup("wait").NoOptDefVal = waitVisible
@@ -56,6 +58,7 @@ func (f *changeFlags) waitsForData() bool { return f.wait == waitData }
 // item is one thing of a change and what became of it.
 type item struct {
 	name   string
+	key    object // its JSON if it failed; nil: the name
 	text   string // its canonical line
 	fields object // its JSON
 	failed *failure
@@ -67,6 +70,7 @@ type changed struct {
 	items   []item
 	records []*metadatapb.Record // of a dry run
 	verb    string
+	list    string // name of the items in JSON; empty: topics
 }
 
 // finish prints a change item by item, then what went wrong. The exit code is that of the first error; a wait that failed
@@ -112,15 +116,19 @@ func (a *app) finish(ch changed, dryRun bool, waited error) error {
 }
 
 func (ch changed) json(dryRun bool, first *failure) object {
-	topics := list{}
+	items := list{}
 	for _, it := range ch.items {
 		fields := it.fields
 		if it.failed != nil {
-			fields = object{{"name", it.name}, {"error", it.failed.json()}}
+			key := it.key
+			if key == nil {
+				key = object{{"name", it.name}}
+			}
+			fields = append(key, field{"error", it.failed.json()})
 		}
-		topics = append(topics, fields)
+		items = append(items, fields)
 	}
-	o := object{{"metadataOffset", ch.offset}, {"topics", topics}}
+	o := object{{"metadataOffset", ch.offset}, {cmp.Or(ch.list, "topics"), items}}
 	if dryRun {
 		records := list{}
 		for _, r := range ch.records {

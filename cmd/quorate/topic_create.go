@@ -36,7 +36,7 @@ func (a *app) topicCreateCommand() *cobra.Command {
 	f.Int32Var(&t.replicationFactor, "replication-factor", 0, "replicas a partition")
 	f.StringVar(&t.assignment, "replica-assignment", "", "brokers of each partition, the preferred leader first: 1:2:3,2:3:1")
 	f.StringArrayVar(&t.configs, "config", nil, "key=value of the topic; may be repeated")
-	t.change.register(c, false)
+	t.change.register(c, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request, err := t.request(c, args)
 		if err != nil {
@@ -125,10 +125,7 @@ func (a *app) topicCreate(ctx context.Context, t *topicCreate, request *controll
 	}
 	var waited error
 	if len(created) > 0 && t.change.waits() {
-		w := a.newWaiter(c, resp.GetMetadataOffset())
-		if waited = w.brokers(ctx, resp.GetUnfencedBrokers(), nil); waited == nil {
-			waited = w.leaders(ctx, created)
-		}
+		waited = a.newWaiter(c, resp.GetMetadataOffset()).visible(ctx, resp.GetUnfencedBrokers(), created)
 	}
 	return a.finish(done, t.change.dryRun, waited)
 }

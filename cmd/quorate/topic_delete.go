@@ -27,7 +27,7 @@ func (a *app) topicDeleteCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 	}
 	c.Flags().BoolVar(&t.byID, "by-id", false, "the arguments are topic ids")
-	t.change.register(c, true)
+	t.change.register(c, "no data of it is left")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request, err := t.request(c, args)
 		if err != nil {

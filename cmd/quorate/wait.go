@@ -19,6 +19,8 @@ const (
 	waitRecheck = 250 * time.Millisecond
 	// waitReport is the time kept to ask how far a late broker is.
 	waitReport = 500 * time.Millisecond
+	// brokerAskMax is how long a broker is asked for what only it knows.
+	brokerAskMax = 5 * time.Second
 )
 
 // waiter waits until brokers have acted on a change that is committed.
@@ -50,6 +52,14 @@ func (w *waiter) brokers(ctx context.Context, ids []int32, deleted [][]byte) err
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "committed at offset %d; interrupted while waiting for it to be visible", w.offset)
 	}
 	return w.report(len(deleted) > 0)
+}
+
+// visible waits for the brokers, then for the leaders of the topics' partitions.
+func (w *waiter) visible(ctx context.Context, ids []int32, topics []string) error {
+	if err := w.brokers(ctx, ids, nil); err != nil {
+		return err
+	}
+	return w.leaders(ctx, topics)
 }
 
 func deadline(ctx context.Context) time.Time {

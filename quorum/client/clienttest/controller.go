@@ -40,6 +40,14 @@ type Handlers struct {
 	DumpImage      func(*controllerpb.DumpImageRequest, grpc.ServerStreamingServer[controllerpb.DumpImageResponse]) error
 	ListBrokers    func(context.Context, *controllerpb.ListBrokersRequest) (*controllerpb.ListBrokersResponse, error)
 	WaitMetadata   func(context.Context, *controllerpb.WaitMetadataRequest) (*controllerpb.WaitMetadataResponse, error)
+
+	CreatePartitions            func(context.Context, *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error)
+	AlterConfigs                func(context.Context, *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error)
+	ElectLeaders                func(context.Context, *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error)
+	AlterPartitionReassignments func(context.Context, *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error)
+	UnregisterBroker            func(context.Context, *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error)
+	ListReassignments           func(context.Context, *controllerpb.ListReassignmentsRequest) (*controllerpb.ListReassignmentsResponse, error)
+	DescribeConfigs             func(context.Context, *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error)
 }
 
 // Start serves a new controller on a loopback port until the test ends.

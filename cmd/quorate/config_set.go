@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/cmd/quorate/node"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+)
+
+// configChange is config set and config unset.
+type configChange struct {
+	of     resourceFlags
+	change changeFlags
+	verb   string
+	// parse makes a change of an argument.
+	parse func(arg string) (*controllerpb.ConfigChange, error)
+}
+
+func (a *app) configSetCommand() *cobra.Command {
+	t := &configChange{verb: "set", parse: func(arg string) (*controllerpb.ConfigChange, error) {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("%q: want KEY=VALUE", arg)
+		}
+		return &controllerpb.ConfigChange{Name: key, Operation: controllerpb.ConfigOperation_CONFIG_OPERATION_SET, Value: &value}, nil
+	}}
+	return a.configChangeCommand(t, &cobra.Command{
+		Use:   "set (--topic NAME | --broker ID | --broker-defaults) KEY=VALUE...",
+		Short: "Set dynamic configs of topics, brokers or the whole cluster",
+		Long: "Set dynamic configs of topics, brokers or the whole cluster. A resource takes all of its keys or none.\n" +
+			"min.insync.replicas and unclean.leader.election.enable act at once on the partitions as they are.",
+		Example: "  quorate config set --topic orders min.insync.replicas=2 retention.ms=86400000\n" +
+			"  quorate config set --broker-defaults unclean.leader.election.enable=true",
+	})
+}
+
+func (a *app) configChangeCommand(t *configChange, c *cobra.Command) *cobra.Command {
+	c.Args = cobra.MinimumNArgs(1)
+	t.of.register(c)
+	t.change.register(c, "")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		request, err := t.request(c, args)
+		if err != nil {
+			return err
+		}
+		return a.timed(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			return a.configChange(ctx, t, request, args)
+		})(c, args)
+	}
+	return c
+}
+
+func (t *configChange) request(c *cobra.Command, args []string) (*controllerpb.AlterConfigsRequest, error) {
+	if err := t.change.check(c); err != nil {
+		return nil, err
+	}
+	resources, err := t.of.resources()
+	if err != nil {
+		return nil, err
+	}
+	var changes []*controllerpb.ConfigChange
+	for _, arg := range args {
+		one, err := t.parse(arg)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, one)
+	}
+	request := &controllerpb.AlterConfigsRequest{ValidateOnly: t.change.dryRun, RequestId: node.RandomUUID().String()}
+	for _, r := range resources {
+		request.Resources = append(request.Resources, &controllerpb.AlterableResource{Type: r.GetType(), Name: r.GetName(), Changes: changes})
+	}
+	return request, nil
+}
+
+func (a *app) configChange(ctx context.Context, t *configChange, request *controllerpb.AlterConfigsRequest, args []string) error {
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	resp, err := controllerpb.NewOperatorApiClient(c).AlterConfigs(ctx, request)
+	if err != nil {
+		return err
+	}
+	done := changed{offset: resp.GetMetadataOffset(), records: resp.GetRecords(), verb: t.verb, list: "resources"}
+	any := false
+	for _, r := range resp.GetResources() {
+		it := item{name: resourceName(r.GetType(), r.GetName()), key: resourceJSON(r.GetType(), r.GetName()), failed: itemFailure(r.GetError())}
+		it.fields = resourceJSON(r.GetType(), r.GetName())
+		it.text = it.name + " " + strings.Join(args, " ")
+		any = any || it.failed == nil
+		done.items = append(done.items, it)
+	}
+	var waited error
+	if any && t.change.waits() {
+		waited = a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
+	}
+	return a.finish(done, t.change.dryRun, waited)
+}

@@ -1,0 +1,49 @@
+package clienttest
+
+import (
+	"context"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+)
+
+// CreatePartitions implements OperatorApi.
+func (c *Controller) CreatePartitions(ctx context.Context, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.CreatePartitions)
+}
+
+// AlterConfigs implements OperatorApi.
+func (c *Controller) AlterConfigs(ctx context.Context, r *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.AlterConfigs)
+}
+
+// ElectLeaders implements OperatorApi.
+func (c *Controller) ElectLeaders(ctx context.Context, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.ElectLeaders)
+}
+
+// AlterPartitionReassignments implements OperatorApi.
+func (c *Controller) AlterPartitionReassignments(ctx context.Context, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.AlterPartitionReassignments)
+}
+
+// UnregisterBroker implements OperatorApi.
+func (c *Controller) UnregisterBroker(ctx context.Context, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.UnregisterBroker)
+}
+
+// ListReassignments implements ReaderApi.
+func (c *Controller) ListReassignments(ctx context.Context, r *controllerpb.ListReassignmentsRequest) (*controllerpb.ListReassignmentsResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.ListReassignments)
+}
+
+// DescribeConfigs implements ReaderApi.
+func (c *Controller) DescribeConfigs(ctx context.Context, r *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.DescribeConfigs)
+}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/quorate/quorate/fsm/image"
 )
@@ -84,7 +85,7 @@ func (a action) String() string {
 	case doRegister:
 		return fmt.Sprintf("register id=%d", a.a)
 	case doFence:
-		return fmt.Sprintf("fence (%s)", maskString(a.a))
+		return "fence ids=" + maskString(a.a)
 	case doCrash:
 		return fmt.Sprintf("crash broker=%d %s", a.a, [...]string{"process", "machine", "disk"}[a.b])
 	}
@@ -93,17 +94,18 @@ func (a action) String() string {
 	}[a.kind]
 }
 
+// maskString lists brokers as a transcript's argument.
 func maskString(mask int8) string {
-	s := ""
+	var ids []string
 	for _, id := range brokerIDs {
 		if mask>>(id-1)&1 == 1 {
-			if s != "" {
-				s += " "
-			}
-			s += id.String()
+			ids = append(ids, id.String())
 		}
 	}
-	return s
+	if len(ids) == 1 {
+		return ids[0]
+	}
+	return "(" + strings.Join(ids, ",") + ")"
 }
 
 // actions lists what could happen in any world of the model: healing first.

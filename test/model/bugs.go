@@ -124,7 +124,7 @@ func (g Bug) decided(n *node, d decided) decided {
 
 // base is the entry that the active controller decides on.
 func (g Bug) base(w *World) *node {
-	if n := w.newest; g == ServingBeforeClaimApplied && n == w.tip && n.parent != nil && n.claim > n.parent.claim {
+	if n := w.newest; g == ServingBeforeClaimApplied && n == w.tip && n.parent != nil && n.parent.parent != nil && n.claim > n.parent.claim {
 		return n.parent.parent
 	}
 	return w.newest

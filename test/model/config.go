@@ -1,6 +1,10 @@
 package model
 
-import "github.com/quorate/quorate/fsm/image"
+import (
+	"slices"
+
+	"github.com/quorate/quorate/fsm/image"
+)
 
 // Harm is a kind of thing that goes wrong.
 type Harm uint8
@@ -24,6 +28,15 @@ const (
 	harms
 )
 
+// Harms are all of them.
+func Harms() []Harm {
+	list := make([]Harm, harms)
+	for h := range list {
+		list[h] = Harm(h)
+	}
+	return list
+}
+
 // String returns the harm's name.
 func (h Harm) String() string {
 	return [...]string{"fence", "failover", "lost", "repeated", "delayed", "crash", "lag"}[h]
@@ -35,13 +48,13 @@ type Budget struct {
 	Total int8
 }
 
-// upTo is a budget of n harms altogether, of whatever kinds, with one failover.
-func upTo(n int8) Budget {
-	b := Budget{Total: n}
-	for h := range b.Of {
-		b.Of[h] = n
+// upTo is a budget of so much harm altogether, of the kinds named; there is one failover at most.
+func upTo(total int8, kinds ...Harm) Budget {
+	b := Budget{Total: total}
+	for _, h := range kinds {
+		b.Of[h] = total
 	}
-	b.Of[Failover] = 1
+	b.Of[Failover] = min(b.Of[Failover], 1)
 	return b
 }
 
@@ -70,37 +83,60 @@ type Config struct {
 	Prefix []string
 }
 
+// Prefixes: where a search may start from.
+var (
+	// replicated: a record is committed and on all brokers, whose followers have not heard of the watermark.
+	replicated = []string{"produce broker=1", "fetch from=2", "fetch from=3", "fetch from=2", "fetch from=3"}
+	// behind: a record is committed, and broker 3, which lacks it, has left the ISR.
+	behind = []string{
+		"produce broker=1", "fetch from=2", "fetch from=2", "lag broker=1", "request 1", "answer 1",
+		"apply broker=1", "apply broker=2", "apply broker=3",
+	}
+	// joining: as behind, but broker 3 has caught up, and the leader asks to let it in.
+	joining = append(slices.Clip(behind), "fetch from=3", "fetch from=3")
+	// parted: broker 1 was fenced and still leads, with a record that nobody has; broker 2 leads, with a committed one.
+	parted = []string{
+		"produce broker=1", "fence ids=1", "apply broker=2", "apply broker=3", "produce broker=2", "fetch from=3", "fetch from=3",
+	}
+	// alone: the leader is the last member of the ISR, and the others lack a record of it.
+	alone = []string{"produce broker=1", "lag broker=1", "request 1", "answer 1", "apply broker=1", "apply broker=2", "apply broker=3"}
+)
+
 // Worlds are the worlds that are searched, small ones of different kinds.
 func Worlds() []Config {
 	all := [][]int32{{1, 2, 3}}
 	two := [][]int32{{1, 2, 3}, {2, 3, 1}}
-	// A record that is committed, on all three brokers, whose followers have not heard of the watermark.
-	replicated := []string{"produce broker=1", "fetch from=2", "fetch from=3", "fetch from=2", "fetch from=3"}
-	// As before, but broker 3 has fallen behind and left the ISR without it.
-	behind := []string{"produce broker=1", "fetch from=2", "fetch from=2", "lag broker=1", "request 1", "answer 1", "apply broker=1", "apply broker=2", "apply broker=3"}
-	// Broker 3 has caught up and the leader asks to let it in.
-	joining := append(append([]string(nil), behind...), "fetch from=3", "fetch from=3")
-	// Broker 1 leads on in epoch 0 with a record of its own, while broker 2 leads already.
-	parted := []string{"produce broker=1", "fence (1)", "apply broker=2", "apply broker=3", "produce broker=2"}
-	return []Config{
-		{Name: "plain", Replicas: all, MinISR: 1, Values: 2, Budget: upTo(2)},
-		{Name: "elr", Replicas: all, MinISR: 2, ELR: true, Values: 2, Budget: upTo(2)},
-		{Name: "elr-min-1", Replicas: all, MinISR: 1, ELR: true, Values: 2, Budget: upTo(2), Prefix: replicated},
-		{Name: "unclean", Replicas: all, MinISR: 1, Unclean: true, Values: 2, Budget: upTo(2), Prefix: replicated},
-		{Name: "elr-unclean", Replicas: all, MinISR: 2, ELR: true, Unclean: true, Values: 2, Budget: upTo(2), Prefix: replicated},
-		{Name: "replicated", Replicas: all, MinISR: 2, Values: 2, Budget: upTo(2), Prefix: replicated},
-		{Name: "behind", Replicas: all, MinISR: 1, Values: 2, Budget: upTo(2), Prefix: behind},
-		{Name: "elr-behind", Replicas: all, MinISR: 2, ELR: true, Values: 2, Patient: true, Budget: upTo(2), Prefix: behind},
-		{Name: "joining", Replicas: all, MinISR: 1, Values: 2, Budget: upTo(2), Prefix: joining},
-		{Name: "elr-joining", Replicas: all, MinISR: 2, ELR: true, Values: 2, Budget: upTo(2), Prefix: joining},
-		{Name: "parted", Replicas: all, MinISR: 1, Values: 3, Budget: upTo(2), Prefix: parted},
-		{Name: "elr-parted", Replicas: all, MinISR: 2, ELR: true, Values: 3, Cut: true, Budget: upTo(2), Prefix: parted},
-		{Name: "patient", Replicas: all, MinISR: 2, Values: 2, Patient: true, Preferred: true, Budget: upTo(2)},
-		{Name: "two", Replicas: two, MinISR: 1, Values: 1, Cut: true, Budget: upTo(2)},
-		{Name: "elr-two", Replicas: two, MinISR: 2, ELR: true, Values: 1, Cut: true, Preferred: true, Budget: upTo(2)},
-		{Name: "move", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 2, Move: []int32{2, 3}, Budget: upTo(2)},
-		{Name: "elr-move", Replicas: [][]int32{{1, 2}}, MinISR: 2, ELR: true, Values: 2, Cut: true, Move: []int32{3, 2}, Budget: upTo(2)},
+	list := []Config{
+		{Name: "any", MinISR: 1, Values: 2, Budget: upTo(2, Fence, Failover, Lost, Repeated, Delayed, Crash, Lag)},
+		{Name: "elr-any", ELR: true, MinISR: 2, Values: 2, Budget: upTo(2, Fence, Failover, Lost, Repeated, Delayed, Crash, Lag)},
+		{Name: "sessions", MinISR: 1, Values: 2, Preferred: true, Budget: upTo(3, Fence, Failover, Lag)},
+		{Name: "elr-sessions", ELR: true, MinISR: 2, Values: 2, Cut: true, Patient: true, Budget: upTo(3, Fence, Failover, Lag)},
+		{Name: "network", MinISR: 2, Values: 2, Budget: upTo(3, Lost, Repeated, Delayed, Lag)},
+		{Name: "elr-network", ELR: true, MinISR: 2, Values: 2, Patient: true, Prefix: joining, Budget: upTo(3, Fence, Lost, Repeated, Delayed)},
+		{Name: "crashes", MinISR: 1, Values: 2, Prefix: replicated, Budget: upTo(3, Crash, Fence)},
+		{Name: "elr-crashes", ELR: true, MinISR: 2, Values: 2, Cut: true, Prefix: replicated, Budget: upTo(3, Crash, Fence)},
+		{Name: "elr-min-1", ELR: true, MinISR: 1, Values: 2, Prefix: replicated, Budget: upTo(3, Crash, Fence, Failover)},
+		{Name: "unclean", Unclean: true, MinISR: 1, Values: 2, Prefix: behind, Budget: upTo(3, Crash, Fence, Lag)},
+		{Name: "elr-unclean", ELR: true, Unclean: true, MinISR: 2, Values: 2, Prefix: behind, Budget: upTo(3, Crash, Fence, Lag)},
+		{Name: "behind", MinISR: 1, Values: 2, Prefix: behind, Budget: upTo(2, Fence, Lost, Delayed, Crash)},
+		{Name: "elr-behind", ELR: true, MinISR: 2, Values: 2, Patient: true, Prefix: behind, Budget: upTo(2, Fence, Lost, Lag)},
+		{Name: "joining", MinISR: 1, Values: 2, Prefix: joining, Budget: upTo(1, Fence, Crash, Repeated, Lost)},
+		{Name: "elr-joining", ELR: true, MinISR: 2, Values: 2, Prefix: joining, Budget: upTo(2, Failover, Crash, Fence)},
+		{Name: "parted", MinISR: 1, Values: 3, Prefix: parted, Budget: upTo(1, Fence, Crash, Lost, Delayed)},
+		{Name: "elr-parted", ELR: true, MinISR: 2, Values: 3, Cut: true, Prefix: parted, Budget: upTo(2, Fence, Failover, Lag)},
+		{Name: "alone", MinISR: 1, Values: 3, Prefix: alone, Budget: upTo(2, Fence, Crash, Failover)},
+		{Name: "elr-alone", ELR: true, MinISR: 2, Values: 3, Prefix: alone, Budget: upTo(2, Fence, Crash, Lost)},
+		{Name: "two", Replicas: two, MinISR: 1, Values: 1, Cut: true, Budget: upTo(2, Fence, Failover, Crash)},
+		{Name: "elr-two", Replicas: two, ELR: true, MinISR: 2, Values: 1, Cut: true, Preferred: true, Budget: upTo(2, Fence, Failover, Lag)},
+		{Name: "move", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 2, Move: []int32{2, 3}, Budget: upTo(2, Fence, Lag, Crash)},
+		{Name: "elr-move", Replicas: [][]int32{{1, 2}}, ELR: true, MinISR: 2, Values: 2, Cut: true, Move: []int32{3, 2}, Budget: upTo(2, Fence, Failover, Lost)},
 	}
+	for i := range list {
+		if list[i].Replicas == nil {
+			list[i].Replicas = all
+		}
+	}
+	return list
 }
 
 // brokerIDs are the brokers of every world.

@@ -175,6 +175,7 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 		m: n.m, parent: n, im: n.im, live: live, records: records,
 		base: n.im.Offset() + 1, claim: n.claim, sequence: n.sequence + 1,
 	}
+	n.m.decisions++
 	for _, r := range records {
 		im, err := n.m.replay(next.im, r)
 		if err == nil {

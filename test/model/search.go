@@ -1,17 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"math"
-	"slices"
-	"strings"
-
-	"github.com/quorate/quorate/broker/partition"
-	"github.com/quorate/quorate/fsm/image"
-	controllerpb "github.com/quorate/quorate/proto/controller/v1"
-	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum/controller"
-)
+import "slices"
 
 // Result is what a search found.
 type Result struct {
@@ -41,6 +30,17 @@ func (l harmLeft) within(other harmLeft) bool {
 		}
 	}
 	return true
+}
+
+// Add takes the counts of another search into this one.
+func (r *Result) Add(other *Result) {
+	r.States += other.States
+	r.Steps += other.Steps
+	r.Depth = max(r.Depth, other.Depth)
+	r.Decisions += other.Decisions
+	for h := range r.With {
+		r.With[h] += other.With[h]
+	}
 }
 
 // visit is one state in the order of the search: how it was reached first.
@@ -86,7 +86,7 @@ func Search(cfg Config, bug Bug, statesMax int) Result {
 		r.Depth++
 	}
 	r.Exhausted = next == len(s.visits)
-	r.States = len(s.visits)
+	r.States, r.Decisions = len(s.visits), m.decisions
 	return r
 }
 
@@ -134,132 +134,4 @@ func (s *search) reach(w *World, v visit) bool {
 		return true
 	}
 	return false
-}
-
-func newModel(cfg *Config, bug Bug) *model {
-	m := &model{cfg: cfg, bug: bug, messages: map[string]*message{}, brokers: map[uint64]*broker{}}
-	for i := range cfg.Replicas {
-		m.ids = append(m.ids, image.PartitionID{Topic: uuid("topic"), Partition: int32(i)})
-	}
-	return m
-}
-
-// root is the state that the search begins with: the brokers serve, the topic is made, and the steps of the prefix are done.
-func (m *model) root() (*World, error) {
-	lines := m.lines
-	m.lines = nil
-	w := m.genesis()
-	m.lines = lines
-	for _, verb := range m.cfg.Prefix {
-		if lines != nil {
-			lines("")
-			lines(verb)
-			lines("----")
-		}
-		var next *World
-		for _, a := range m.actions() {
-			if a.String() == verb {
-				next = w.do(a)
-				break
-			}
-		}
-		if next == nil {
-			return nil, fmt.Errorf("world %s: prefix step %q is not possible in\n%s", m.cfg.Name, verb, w)
-		}
-		if err := next.check(); err != nil {
-			return nil, err
-		}
-		w = next
-	}
-	w.left = m.cfg.Budget
-	return w, nil
-}
-
-// genesis is a cluster in peace: three brokers serve, the topic has been made and applied everywhere.
-func (m *model) genesis() *World {
-	n := &node{m: m, im: image.Empty(), live: controller.NewLiveness(image.Empty(), begin), claim: 1, base: 0}
-	must := func(d decided) {
-		o := n.entries(d)
-		if o.refused != nil || len(o.entries) == 0 {
-			panic(fmt.Sprintf("model: the world does not begin: %v", o.refused))
-		}
-		n = o.entries[len(o.entries)-1]
-		if n.bad != nil {
-			panic(fmt.Sprintf("model: the world begins broken: %v", n.bad))
-		}
-	}
-	must(plain(controller.Activate(n.view(n.live, begin))))
-	w := &World{m: m, left: Budget{Total: math.MaxInt8}}
-	for h := range harms {
-		w.left.Of[h] = math.MaxInt8
-	}
-	w.left.Of[Failover] = 0 // so that the prefix commits at once
-	for i, id := range brokerIDs {
-		b := &broker{id: id, life: 1, begun: true, stop: metadatapb.StopKind_STOP_KIND_NEVER_RAN}
-		must(plain(controller.RegisterBroker(n.view(n.live, begin), registration(b, n.im))))
-		known, _ := n.im.Broker(id)
-		b.epoch, b.registered = known.Epoch, known.RegistrationOffset
-		must(plain(controller.BrokerHeartbeat(n.view(n.live, begin), &controllerpb.BrokerHeartbeatRequest{
-			BrokerId: int32(id), BrokerEpoch: int64(b.epoch), MetadataOffset: int64(n.im.Offset()),
-		})))
-		for range m.ids {
-			b.parts = append(b.parts, newReplica())
-		}
-		w.brokers[i] = b
-	}
-	before := n.im
-	must(plain(controller.CreateTopics(n.view(n.live, begin), m.createTopics())))
-	n.parent = nil
-	w.tip, w.newest, w.at = n, n, [3]*node{n, n, n}
-	w.promises = make([]promise, len(m.ids))
-	for i := range w.promises {
-		w.promises[i].unclean = partition.NoLeaderEpoch
-	}
-	for _, id := range brokerIDs {
-		w.act(w.edit(id), before, n.im)
-	}
-	return w.settle()
-}
-
-func (m *model) createTopics() *controllerpb.CreateTopicsRequest {
-	id := uuid("topic")
-	t := &controllerpb.CreatableTopic{Name: "t", TopicId: id[:]}
-	for i, replicas := range m.cfg.Replicas {
-		t.Assignments = append(t.Assignments, &controllerpb.ReplicaAssignment{Partition: int32(i), BrokerIds: replicas})
-	}
-	if m.cfg.Unclean {
-		value := "true"
-		t.Configs = append(t.Configs, &controllerpb.ConfigEntry{Name: "unclean.leader.election.enable", Value: &value})
-	}
-	return &controllerpb.CreateTopicsRequest{Topics: []*controllerpb.CreatableTopic{t}}
-}
-
-// Transcript prints the path to the violation, step by step, with everything that each of them did.
-func (r *Result) Transcript() string {
-	var b strings.Builder
-	m := newModel(r.Config, r.Bug)
-	m.lines = func(line string) { fmt.Fprintln(&b, line) }
-	fmt.Fprintf(&b, "# World %s, %v: %v\n", r.Config.Name, r.Bug, r.Violation)
-	w, err := m.root()
-	if err != nil {
-		fmt.Fprintln(&b, err)
-		return b.String()
-	}
-	for _, a := range r.path {
-		fmt.Fprintf(&b, "\n%v\n----\n", a)
-		w = w.do(a)
-	}
-	if err := w.check(); err != nil {
-		fmt.Fprintf(&b, "%v\n", err)
-	}
-	return b.String()
-}
-
-// Path is the path to the violation, one verb a line.
-func (r *Result) Path() string {
-	var b strings.Builder
-	for _, a := range r.path {
-		fmt.Fprintln(&b, a)
-	}
-	return b.String()
 }

@@ -16,6 +16,8 @@ type model struct {
 	messages map[string]*message
 	brokers  map[uint64]*broker
 	ids      []image.PartitionID
+	// decisions counts the entries that were decided, each once.
+	decisions int
 	// lines receives what a step does, while a path is printed.
 	lines func(string)
 	buf   []byte

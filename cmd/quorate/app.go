@@ -37,14 +37,22 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
 	if !a.acting {
-		err = usage(err)
+		err = usage(tooFew(c, err))
 	}
-	return a.report(err)
+	return a.report(c, err)
+}
+
+// tooFew says in the command's own words which arguments are missing.
+func tooFew(c *cobra.Command, err error) error {
+	if _, arguments, ok := strings.Cut(c.Use, " "); ok && strings.HasPrefix(err.Error(), "requires at least ") {
+		return fmt.Errorf("too few arguments; %s takes %s", c.CommandPath(), arguments)
+	}
+	return err
 }
 
 func (a *app) root() *cobra.Command {

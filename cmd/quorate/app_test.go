@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,5 +65,24 @@ func TestJSONForms(t *testing.T) {
 	want := `{"none":null,"text":"a\"\\\n\t\u0001é�","yes":true,"n":-5,"big":9223372036854775808,"empty":[],"ids":[],"more":[1,2],"o":{}}`
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// What is refused by the system for the sake of a listener is a matter of configuration, not an unknown error.
+func TestTakenPortIsAMatterOfConfiguration(t *testing.T) {
+	f := explain(fmt.Errorf("broker: KAFKA listener: %w", syscall.EADDRINUSE))
+	if f.code != "INVALID_CONFIG" || f.exit != exitRefused || f.retriable {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestMessagesArePlain(t *testing.T) {
+	for message, want := range map[string]string{
+		`--by-id: image: not a uuid: "x" is not 22 characters of base64url`:               `--by-id: "x" is not 22 characters of base64url`,
+		"client: h:1 did not answer in time: rpc error: code = DeadlineExceeded desc = x": "h:1 did not answer in time",
+	} {
+		if got := plain(message); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	}
 }

@@ -29,7 +29,7 @@ func (a *app) connect() (*client.Client, error) {
 	}
 	c, err := client.New(client.Config{Network: a.env.Network, Controllers: addresses})
 	if err != nil {
-		return nil, usage(err)
+		return nil, usage(fmt.Errorf("--controllers or QUORATE_CONTROLLERS: %s", strings.TrimPrefix(err.Error(), "client: Controllers: ")))
 	}
 	return c, nil
 }
@@ -63,14 +63,19 @@ func (a *app) addresses() ([]string, error) {
 type readFlags struct {
 	node      int32
 	minOffset int64
+	at        int64 // the offset of a dump; -1: the newest
 }
 
 const noNode = -1
 
 func (r *readFlags) register(c *cobra.Command) {
+	r.at = -1
 	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
 	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
 }
+
+// awaited is the metadata offset that a read may have to wait for; negative: it waits for none.
+func (r *readFlags) awaited() int64 { return max(r.minOffset, r.at) }
 
 func (r *readFlags) options() *controllerpb.ReadOptions {
 	o := &controllerpb.ReadOptions{Local: r.node != noNode}
@@ -80,8 +85,19 @@ func (r *readFlags) options() *controllerpb.ReadOptions {
 	return o
 }
 
-// read runs a read against the active controller, or against the node that --node names.
+// read runs a read against the active controller, or against the node that --node names. One that waits for an offset
+// and does not get it in time says so.
 func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
+	err := a.readOnce(ctx, c, r, f)
+	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, client.ErrNoController) {
+		return err
+	}
+	return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+		"no image with metadata offset %d within %v: the cluster is not that far yet, or the node hangs; quorate quorum status and quorate broker list show offsets",
+		r.awaited(), a.timeout)
+}
+
+func (a *app) readOnce(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
 	if r.node == noNode {
 		return c.Do(ctx, client.RepeatAlways, func(ctx context.Context, cc grpc.ClientConnInterface) error {
 			return f(ctx, controllerpb.NewReaderApiClient(cc))

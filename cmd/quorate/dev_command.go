@@ -26,7 +26,7 @@ func (a *app) devCommand() *cobra.Command {
 	f.IntVar(&o.PortBase, "port-base", dev.PortBaseDefault, "first Kafka port, GRPC 100, RAFT 200 and HTTP 300 above; 0: free ports")
 	f.StringArrayVar(&o.Set, "set", nil, "key=value for every node; may be repeated")
 	f.BoolVar(&o.Restart, "restart", false, "start a node again that has died")
-	f.Lookup("brokers").DefValue = "" // -1 stands for it
+	f.Lookup("brokers").DefValue = "0" // the text says what -1 stands for; a zero is not printed
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.Validate(); err != nil {
 			return err
@@ -34,6 +34,7 @@ func (a *app) devCommand() *cobra.Command {
 		if c.Flags().Changed("controllers") && o.Controllers == 0 {
 			return fmt.Errorf("--controllers is 0; a cluster needs at least one")
 		}
+		o.PortsNamed = c.Flags().Changed("port-base")
 		return a.act(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 			return dev.Run(ctx, o)
 		})(c, args)

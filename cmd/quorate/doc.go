@@ -11,8 +11,8 @@
 //
 // # Guarantees
 //
-// Exit code 0: done. 1: refused, nothing changed. 2: the command line is wrong, nothing was sent. 3: unavailable, or the outcome is unknown; the
-// text says which. Errors are one line on stderr, "error: CODE: reason" with Kafka's name of the code; with -o json they are a document on
+// Exit code 0: done. 1: refused; what was refused changed nothing, what else the command named was done and is listed. 2: the command line is
+// wrong, nothing was sent. 3: unavailable, or the outcome is unknown; the text says which. Errors are one line on stderr, "error: CODE: reason" with Kafka's name of the code; with -o json they are a document on
 // stdout as well. JSON is written by our own writer: keys keep their order and are never renamed.
 //
 // # Goroutines

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -38,8 +40,15 @@ type failure struct {
 
 func (f *failure) Error() string { return f.code + ": " + f.message }
 
+// usage is a failure of the command line; report adds where its help is.
 func usage(err error) error {
-	return &failure{code: codeUsage, message: err.Error() + "; see quorate help", exit: exitUsage}
+	return &failure{code: codeUsage, message: plain(err.Error()), exit: exitUsage}
+}
+
+// plain takes out of a message what only the program's authors know: packages, and the words of gRPC.
+func plain(message string) string {
+	message, _, _ = strings.Cut(strings.Replace(message, "image: not a uuid: ", "", 1), ": rpc error: ")
+	return strings.TrimPrefix(message, "client: ")
 }
 
 // refused is a failure with one of Kafka's codes: the cluster, or this node, said no.
@@ -88,11 +97,13 @@ func explain(err error) *failure {
 			"%s; nothing was changed; check --controllers, or raise --timeout", strings.TrimPrefix(err.Error(), "client: "))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%v", err)
+	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
 	}
 	if s, ok := status.FromError(err); ok {
 		switch s.Code() {
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-			return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", s.Message())
+			return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", plain(s.Message()))
 		case codes.Unimplemented:
 			return refused(controllerpb.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION, "the node does not know this request: %s", s.Message())
 		}
@@ -118,13 +129,18 @@ type shown struct{ exit int }
 
 func (shown) Error() string { return "reported" }
 
-// report prints an error and returns the exit code.
-func (a *app) report(err error) int {
+// report prints a command's error and returns the exit code.
+func (a *app) report(c *cobra.Command, err error) int {
 	var s shown
 	if errors.As(err, &s) {
 		return s.exit
 	}
 	f := explain(err)
+	if f.exit == exitUsage && c.HasParent() {
+		f.message += "; see " + c.CommandPath() + " --help"
+	} else if f.exit == exitUsage {
+		f.message += "; see quorate help"
+	}
 	fmt.Fprintf(a.stderr, "error: %v\n", f)
 	if a.json() {
 		a.print(object{{"error", f.json()}})

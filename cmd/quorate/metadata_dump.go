@@ -13,7 +13,6 @@ import (
 
 func (a *app) metadataDumpCommand() *cobra.Command {
 	var r readFlags
-	var at int64
 	c := &cobra.Command{
 		Use:   "dump",
 		Short: "Print the whole image as canonical JSON",
@@ -23,11 +22,11 @@ func (a *app) metadataDumpCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	r.register(c)
-	c.Flags().Int64Var(&at, "at", -1, "the image at exactly this metadata offset")
+	c.Flags().Int64Var(&r.at, "at", -1, "the image at exactly this metadata offset")
 	c.RunE = a.timed(func(ctx context.Context, c *cobra.Command, _ []string) error {
 		request := &controllerpb.DumpImageRequest{Options: r.options()}
 		if c.Flags().Changed("at") {
-			request.AtOffset = &at
+			request.AtOffset = &r.at
 		}
 		return a.metadataDump(ctx, &r, request)
 	})

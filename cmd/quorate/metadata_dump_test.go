@@ -18,6 +18,10 @@ func TestMetadataDump(t *testing.T) {
 				if r.AtOffset != nil && r.GetAtOffset() > 20 {
 					return refusal(controllerpb.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE, "metadata offset 99 is above 20; use --at 20 or less")
 				}
+				if r.GetOptions().GetMinOffset() > 20 {
+					<-s.Context().Done() // the offset does not come
+					return s.Context().Err()
+				}
 				for _, part := range []string{`{"metadataOffset":`, fmt.Sprintf("20,\"answeredBy\":%d,\"local\":%v}\n", node, r.GetOptions().GetLocal())} {
 					if err := s.Send(&controllerpb.DumpImageResponse{Data: []byte(part)}); err != nil {
 						return err

@@ -24,7 +24,7 @@ func (a *app) serverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "server --config FILE",
 		Short: "Run one node",
-		Long: "Run one node: a controller or a broker, as process.roles says. Values are taken from --set, then from the environment\n" +
+		Long: "Run one node: a controller, a broker or both, as process.roles says. Values are taken from --set, then from the environment\n" +
 			"(QUORATE_NODE_ID for node.id), then from the file, then from the defaults. SIGTERM stops it in order.",
 		Args: cobra.NoArgs,
 	}

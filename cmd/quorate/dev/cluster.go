@@ -146,11 +146,16 @@ func open(e *env.Env, o Options, dir string, hold *holder) (*Cluster, error) {
 	return c, c.write(e, dir)
 }
 
-// agrees refuses counts that differ from those the directory was formatted with.
+// agrees refuses counts and ports that differ from those the directory was formatted with. Free ports (0) are those it has.
 func (c *Cluster) agrees(o Options, dir string) error {
 	controllers, brokers := c.counts()
 	if o.Controllers != 0 && o.Controllers != controllers || o.Brokers >= 0 && o.Brokers != brokers {
-		return fmt.Errorf("%s holds a cluster of %d controllers and %d brokers; leave --controllers and --brokers out, or name another --dir", dir, controllers, brokers)
+		return node.DirectoryErrorf("%s holds a cluster of %d controllers and %d brokers; leave --controllers and --brokers out, or name another --dir", dir, controllers, brokers)
+	}
+	first := c.Nodes[0].Addresses.GRPC
+	if want := net.JoinHostPort(host, strconv.Itoa(o.PortBase+kindGRPC*portsApart)); o.PortsNamed && o.PortBase != 0 && want != first {
+		return node.DirectoryErrorf("%s holds a cluster whose GRPC ports begin at %s, --port-base %d puts them at %s; leave --port-base out, or name another --dir",
+			dir, first, o.PortBase, want)
 	}
 	return nil
 }

@@ -1,10 +1,14 @@
 package dev
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/quorate/quorate/cmd/quorate/node"
@@ -58,6 +62,14 @@ func TestPlanIsKept(t *testing.T) {
 	if _, err := open(env.OS(""), o, dir, new(holder)); err == nil || !strings.Contains(err.Error(), "holds a cluster of 1 controllers and 2 brokers") {
 		t.Errorf("other counts: %v", err)
 	}
+	o.Brokers, o.PortsNamed = 2, true
+	if _, err := open(env.OS(""), o, dir, new(holder)); err != nil {
+		t.Errorf("free ports of a directory that has some: %v", err)
+	}
+	o.PortBase = PortBaseDefault
+	if _, err := open(env.OS(""), o, dir, new(holder)); err == nil || !strings.Contains(err.Error(), "leave --port-base out") {
+		t.Errorf("other ports: %v", err)
+	}
 }
 
 // Free ports lie outside the range for outgoing connections, or a dead node's port could be gone when it comes back.
@@ -89,6 +101,26 @@ func TestTakenPortIsNamed(t *testing.T) {
 	c := &Cluster{Nodes: []Node{{ID: 2, Roles: []string{"broker"}, Addresses: Addresses{Kafka: address}}}}
 	err = checkPorts(env.OS(""), c)
 	if err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "broker 2") || !strings.Contains(err.Error(), "--port-base") {
+		t.Error(err)
+	}
+}
+
+// After a start that found its ports taken, the same directory can be started on others.
+func TestTakenPortLeavesNoPlan(t *testing.T) {
+	hold := new(holder)
+	defer hold.release()
+	address, err := hold.free(env.OS(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(address, ":")
+	o := defaults()
+	o.PortBase, _ = strconv.Atoi(port)
+	s := &supervisor{options: o, env: env.OS(""), dir: t.TempDir()}
+	if err := s.open(); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatal(err)
+	}
+	if _, err := ReadCluster(s.env.FS, s.dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

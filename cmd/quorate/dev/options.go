@@ -29,6 +29,8 @@ type Options struct {
 	Dir string
 	// PortBase is the first Kafka port; 0 takes free ports. It counts when the directory is formatted.
 	PortBase int
+	// PortsNamed: PortBase is not the default but was asked for, so a directory with other ports is refused.
+	PortsNamed bool
 	// Set are key=value pairs for every node.
 	Set []string
 	// Restart starts a node again that has died.

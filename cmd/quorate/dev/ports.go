@@ -80,7 +80,7 @@ func checkPorts(e *env.Env, c *Cluster) error {
 		for _, address := range n.Addresses.all() {
 			l, err := e.Network.Listen(context.Background(), address)
 			if err != nil {
-				return fmt.Errorf("%s, a port of %s %d, is taken (%w); stop what uses it, or use --port-base with another number (0 for free ports) and a new --dir",
+				return fmt.Errorf("%s, a port of %s %d, is taken (%w); stop what uses it, or use another --port-base (0: free ports), with a new --dir if this one holds a cluster",
 					address, n.role(), n.ID, err)
 			}
 			if err := l.Close(); err != nil {

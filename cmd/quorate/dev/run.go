@@ -57,6 +57,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.client.Close()) }()
 	err = s.serve(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintln(o.Stderr, "stopping brokers, standbys, the active controller; a second Ctrl-C does not wait for it")
+	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // told to stop while starting
 	}
@@ -79,6 +82,10 @@ func directory(name string) (dir string, remove func() error, err error) {
 func (s *supervisor) open() (err error) {
 	hold := new(holder)
 	defer func() { err = errors.Join(err, hold.release()) }()
+	known, err := env.Exists(s.env.FS, filepath.Join(s.dir, clusterFile))
+	if err != nil {
+		return err
+	}
 	if s.cluster, err = open(s.env, s.options, s.dir, hold); err != nil {
 		return err
 	}
@@ -87,6 +94,9 @@ func (s *supervisor) open() (err error) {
 	}
 	if len(hold.listeners) == 0 {
 		if err := checkPorts(s.env, s.cluster); err != nil {
+			if !known { // nothing is formatted yet: the next start may choose other ports
+				err = errors.Join(err, s.env.FS.Remove(filepath.Join(s.dir, clusterFile)))
+			}
 			return err
 		}
 	}
@@ -107,7 +117,7 @@ func (s *supervisor) awaitLeftovers() error {
 				break
 			}
 			if time.Now().After(deadline) {
-				return fmt.Errorf("%s %d of %s is running already (pid %d); stop it, or name another --dir", n.role(), n.ID, s.dir, pid)
+				return node.DirectoryErrorf("%s %d of %s is running already (pid %d); stop it, or name another --dir", n.role(), n.ID, s.dir, pid)
 			}
 			time.Sleep(watchPoll)
 		}
@@ -169,7 +179,7 @@ func (s *supervisor) watch(ctx context.Context) error {
 			}
 			if reported[n.ID] != p {
 				reported[n.ID] = p
-				fmt.Fprintln(s.options.Stderr, p.why())
+				fmt.Fprintln(s.options.Stderr, p.why()+s.advice(n))
 				s.schedule(n.ID)
 			}
 			if err := s.again(i); err != nil {
@@ -177,6 +187,14 @@ func (s *supervisor) watch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// advice says how a node that has died comes back.
+func (s *supervisor) advice(n Node) string {
+	if s.options.Restart {
+		return ""
+	}
+	return fmt.Sprintf("; its log is %s; start it again with: %s", n.Log, strings.Join(n.Argv, " "))
 }
 
 // schedule sets when a node that has just died is started again.

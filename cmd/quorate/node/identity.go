@@ -23,6 +23,11 @@ var ErrNotFormatted = errors.New("node: not formatted")
 // DirectoryError says what is wrong with a data directory: not formatted, someone else's, in use.
 type DirectoryError struct{ err error }
 
+// DirectoryErrorf makes a [*DirectoryError].
+func DirectoryErrorf(format string, args ...any) error {
+	return &DirectoryError{fmt.Errorf(format, args...)}
+}
+
 func (e *DirectoryError) Error() string { return e.err.Error() + nextStep(e.err) }
 
 // nextStep is what to do about a failure of the operating system; empty if the error says so itself.

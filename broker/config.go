@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -28,6 +29,9 @@ type Config struct {
 	// listener: see [Broker.RegisterServices].
 	KafkaAddress, GRPCAddress string
 	Attached                  bool
+	// TLS is used by the GRPC listener and by every connection that the broker opens; nil for plain text. The KAFKA
+	// listener has its own, in Kafka.
+	TLS *tls.Config
 	// Listeners are the addresses that others are told (advertised.listeners): KAFKA and GRPC at least.
 	Listeners []image.Listener
 	// Controllers are host:port of the controllers' GRPC listeners (controller.quorum.bootstrap.servers).

@@ -25,7 +25,7 @@ func newFetcher(b *Broker) (*fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := replica.NewManager(replica.DefaultConfig(b.cfg.ID, b.epoch), replica.GRPC(b.env.Network, nil), b.env.Clock, b.log)
+	manager, err := replica.NewManager(replica.DefaultConfig(b.cfg.ID, b.epoch), replica.GRPC(b.env.Network, b.cfg.TLS), b.env.Clock, b.log)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 
@@ -21,8 +22,8 @@ type server struct {
 	health *health.Server
 }
 
-func newServer(source reader.Source, register func(grpc.ServiceRegistrar)) *server {
-	s := &server{grpc: grpc.NewServer(append(client.ServerOptions(nil), grpc.WaitForHandlers(true))...), health: health.NewServer()}
+func newServer(source reader.Source, register func(grpc.ServiceRegistrar), tlsConfig *tls.Config) *server {
+	s := &server{grpc: grpc.NewServer(append(client.ServerOptions(tlsConfig), grpc.WaitForHandlers(true))...), health: health.NewServer()}
 	controllerpb.RegisterReaderApiServer(s.grpc, reader.New(source))
 	register(s.grpc)
 	healthpb.RegisterHealthServer(s.grpc, s.health)

@@ -34,6 +34,7 @@ type Broker struct {
 
 	metrics      *metrics
 	kafkaMetrics *prometheus.Registry // of the KAFKA listener
+	connections  client.Connections   // of the GRPC listener
 	client       *client.Client
 	follower     *follower
 	lifecycle    *lifecycleLoop
@@ -82,7 +83,7 @@ func New(cfg Config, e *env.Env, logger *slog.Logger) (*Broker, error) {
 		newest:       newImageCell(), applied: newImageCell(),
 		recovery: newOneShot(), begun: newOneShot(), failed: newOneShot(), done: make(chan struct{}),
 	}
-	c, err := client.New(client.Config{Network: e.Network, Controllers: cfg.Controllers, ClusterID: cfg.ClusterID, Logger: b.log})
+	c, err := client.New(client.Config{Network: e.Network, Controllers: cfg.Controllers, ClusterID: cfg.ClusterID, TLS: cfg.TLS, Logger: b.log})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (b *Broker) makeParts() error {
 		},
 		ProducerIDs: b.producerIDs,
 	}, b.env.Clock, b.log, kafka.NewMetrics(b.kafkaMetrics))
-	b.server = newServer(reads{b}, b.fetcher.register)
+	b.server = newServer(reads{b}, b.fetcher.register, b.cfg.TLS)
 	return nil
 }
 
@@ -172,7 +173,11 @@ func (b *Broker) fail(what string, err error) {
 // Register registers the metrics of the broker and of its Kafka listener.
 func (b *Broker) Register(reg prometheus.Registerer) error {
 	var errs []error
-	for _, c := range append(b.metrics.collectors(), newPartitionCollector(b.replicas, b.fetcher.manager), b.kafkaMetrics) {
+	all := append(b.metrics.collectors(), newPartitionCollector(b.replicas, b.fetcher.manager), b.kafkaMetrics)
+	if !b.cfg.Attached {
+		all = append(all, b.connections.Collectors()...)
+	}
+	for _, c := range all {
 		errs = append(errs, reg.Register(c))
 	}
 	return errors.Join(errs...)
@@ -199,7 +204,7 @@ func (b *Broker) listen(ctx context.Context) (kafkaLn, grpcLn net.Listener, err 
 		err = fmt.Errorf("broker: GRPC listener on %s: %w; free the port or set listeners", b.cfg.GRPCAddress, err)
 		return nil, nil, errors.Join(err, kafkaLn.Close())
 	}
-	return kafkaLn, grpcLn, nil
+	return kafkaLn, b.connections.Count(grpcLn, b.cfg.TLS), nil
 }
 
 // newIncarnation draws the id of this life.

@@ -8,11 +8,13 @@ import (
 )
 
 // change commits one small record through the active controller, called without gRPC as bare Raft is.
-func change(b *testing.B, q *bench.Quorums) func() error {
-	server := q.Cluster.Active(b).Node.BrokerServer()
-	return func() error {
-		_, err := server.AllocateProducerIds(context.Background(), q.Request)
-		return err
+func change(b *testing.B, q *bench.Quorums) func() func() error {
+	return func() func() error {
+		server := q.Cluster.Active(b).Node.BrokerServer()
+		return func() error {
+			_, err := server.AllocateProducerIds(context.Background(), q.Request)
+			return err
+		}
 	}
 }
 
@@ -20,13 +22,11 @@ func change(b *testing.B, q *bench.Quorums) func() error {
 func BenchmarkCommitMany(b *testing.B) {
 	q := bench.StartQuorums(b)
 	call := change(b, q)
-	bench.Drive(b, bench.ManyCallers, call)
-	bench.Drive(b, bench.ManyCallers, q.Apply)
+	q.Compare(b, bench.ManyCallers, call) // warm
 	var rounds bench.Rounds
 	for b.Loop() {
-		ours, _ := bench.Drive(b, bench.ManyCallers, call)
-		bare, _ := bench.Drive(b, bench.ManyCallers, q.Apply)
-		rounds.Add(ours, bare)
+		ours, bare := q.Compare(b, bench.ManyCallers, call)
+		rounds.Add(ours.PerSecond, bare.PerSecond)
 	}
 	rounds.Report(b)
 }
@@ -35,13 +35,11 @@ func BenchmarkCommitMany(b *testing.B) {
 func BenchmarkCommitOne(b *testing.B) {
 	q := bench.StartQuorums(b)
 	call := change(b, q)
-	bench.Drive(b, 1, call)
-	bench.Drive(b, 1, q.Apply)
+	q.Compare(b, 1, call) // warm
 	var rounds bench.Rounds
 	for b.Loop() {
-		_, ours := bench.Drive(b, 1, call)
-		_, bare := bench.Drive(b, 1, q.Apply)
-		rounds.Add(float64(ours.Microseconds())/1000, float64(bare.Microseconds())/1000)
+		ours, bare := q.Compare(b, 1, call)
+		rounds.Add(float64(ours.Median.Microseconds())/1000, float64(bare.Median.Microseconds())/1000)
 	}
 	rounds.Report(b)
 }

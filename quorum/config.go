@@ -26,6 +26,10 @@ const (
 	// Beyond 64 entries the disk gives no more throughput, only more latency.
 	entriesInFlightMax = 64
 	bytesInFlightMax   = 4 << 20
+	// smallEntriesInFlightMax is how many entries may be on their way before a further one waits until it has reached
+	// entryBytesTarget or one of them is committed: one that followers write, one that the leader writes, and as many that
+	// wait, so that neither disk ever does.
+	smallEntriesInFlightMax = 4
 	// proposalsAwaitedMax bounds the outcomes awaited: a window, what is left of the one before, and claims.
 	proposalsAwaitedMax = 4 * entriesInFlightMax
 	// entriesReadyMax bounds the entries of large decisions that wait for the window.

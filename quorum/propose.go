@@ -203,7 +203,7 @@ func (l *loop) flush() {
 	if c == nil {
 		return
 	}
-	if len(c.ready) == 0 && len(c.sent) < entriesInFlightMax && c.sentBytes < bytesInFlightMax {
+	if len(c.ready) == 0 && c.wantsEntry() {
 		l.close()
 	}
 	for len(c.ready) > 0 && len(c.sent) < entriesInFlightMax && c.sentBytes < bytesInFlightMax {
@@ -216,6 +216,16 @@ func (l *loop) flush() {
 		c.sent = append(c.sent, p)
 		c.sentBytes += len(p.data)
 	}
+}
+
+// wantsEntry tells whether what is open should become an entry now. A lone decision never waits. While some entries are on
+// their way, the log's disk is busy and another small one would only wait there: what comes meanwhile shares the next one,
+// so that the more callers there are, the less of Raft's work each of them costs.
+func (c *claim) wantsEntry() bool {
+	if len(c.sent) >= entriesInFlightMax || c.sentBytes >= bytesInFlightMax {
+		return false
+	}
+	return len(c.sent) < smallEntriesInFlightMax || c.open.bytes >= entryBytesTarget
 }
 
 // hasRoom tells whether another request may be decided.

@@ -11,8 +11,8 @@ import (
 type Figure struct {
 	// What says it in the reader's words; Unit is that of measured and reference.
 	What, Unit string
-	// Name is the benchmark of this package.
-	Name string
+	// Name is the benchmark, of this package unless Package names another.
+	Name, Package string
 	// Reference says what it is measured beside.
 	Reference string
 	// AtMost is the absolute bound, in Unit. Zero: none.
@@ -35,10 +35,14 @@ var Figures = []Figure{
 		Reference: "read the file with its checksum", RatioAtMost: 15},
 	{What: "load 2,000,000 partitions from a snapshot", Unit: "ms", Name: "SnapshotLoad/2M",
 		Reference: "read the file with its checksum", AtMost: 2000, RatioAtMost: 10},
-	{What: "256 callers, three controllers: committed changes a second", Unit: "/s", Name: "CommitMany",
+	{What: "256 callers, three controllers: committed changes a second", Unit: "/s", Name: "CommitMany", Package: "quorum",
 		Reference: "bare hashicorp/raft, 256 callers", RatioAtLeast: 0.6},
-	{What: "one caller: commit latency, median", Unit: "ms", Name: "CommitOne",
+	{What: "the same with all 256 callers behind gRPC, in the same process", Unit: "/s", Name: "CommitMany",
+		Reference: "bare hashicorp/raft, 256 callers, no gRPC", RatioAtLeast: 0.6},
+	{What: "one caller: commit latency, median", Unit: "ms", Name: "CommitOne", Package: "quorum",
 		Reference: "bare hashicorp/raft, one caller", RatioAtMost: 1.6},
+	{What: "the same behind gRPC", Unit: "ms", Name: "CommitOne",
+		Reference: "bare hashicorp/raft, one caller, no gRPC", RatioAtMost: 1.6},
 	{What: "create 900 topics × 10 partitions in one request", Unit: "ms", Name: "CreateTopics",
 		Reference: "bare hashicorp/raft, the same bytes", AtMost: 1000, RatioAtMost: 4},
 	{What: "one of 100 brokers dies, 2,000,000 partitions: decide and encode", Unit: "ms", Name: "Fence",
@@ -51,7 +55,7 @@ var Figures = []Figure{
 	{What: "produce one 1 KiB record alone, acks=all RF 3", Unit: "ms", Name: "ProduceOne", Reference: "acks=1 RF 1, same client"},
 }
 
-// figuresPackage is where the benchmarks of the figures are.
+// figuresPackage is where the benchmarks of most figures are.
 const figuresPackage = "test/bench"
 
 // bound says what has to hold.
@@ -87,7 +91,11 @@ func (f Figure) met(measured, ratio float64) string {
 
 // row is a line of the table.
 func (f Figure) row(o *Output) []string {
-	r := o.Find(figuresPackage, f.Name)
+	pkg := figuresPackage
+	if f.Package != "" {
+		pkg = f.Package
+	}
+	r := o.Find(pkg, f.Name)
 	if r == nil {
 		return []string{f.What, f.bound(), "not run", f.Reference, "", ""}
 	}

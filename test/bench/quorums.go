@@ -2,12 +2,14 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,8 +22,10 @@ import (
 )
 
 const (
-	// CommitRound is how long each side of a round runs; the warm-up before the first is as long.
-	CommitRound = 1500 * time.Millisecond
+	// commitRound is how long each side of a round runs.
+	commitRound = 1500 * time.Millisecond
+	// roundTries is how often a round is run before the benchmark fails.
+	roundTries = 4
 	// ManyCallers is the number of concurrent callers that the promise names.
 	ManyCallers = 256
 )
@@ -34,9 +38,10 @@ type Quorums struct {
 	// Request is what the broker asks for: a change of one small record.
 	Request *controllerpb.AllocateProducerIdsRequest
 
-	api   controllerpb.BrokerApiClient
-	bare  *raftnode.Node
-	entry []byte
+	api    controllerpb.BrokerApiClient
+	quorum *Bare
+	bare   *raftnode.Node
+	entry  []byte
 }
 
 // StartQuorums starts both. Lines of the log are formatted and thrown away.
@@ -60,9 +65,8 @@ func StartQuorums(b *testing.B) *Quorums {
 			b.Error(err)
 		}
 	})
-	if q.bare, err = bare.Leader(); err != nil {
-		b.Fatal(err)
-	}
+	q.quorum = bare
+	q.await(b)
 	q.entry = q.entryOfOne(b)
 	return q
 }
@@ -91,35 +95,74 @@ func (q *Quorums) Change() error {
 	return err
 }
 
-// Apply commits the same bytes through Raft alone.
-func (q *Quorums) Apply() error {
+// apply commits the same bytes through Raft alone.
+func (q *Quorums) apply() error {
 	if out := q.bare.Apply(slices.Clone(q.entry)).Wait(); out.Fate != raftnode.FateApplied {
 		return fmt.Errorf("bare raft: %v: %w", out.Fate, out.Err)
 	}
 	return nil
 }
 
-// Drive lets callers repeat a call for [CommitRound], each its next when the one before has returned. It gives calls a
-// second and the time that the middle call took.
-func Drive(b *testing.B, callers int, call func() error) (perSecond float64, median time.Duration) {
+// Side is what one side of a round gave.
+type Side struct {
+	// PerSecond counts calls that returned, Median is the time that the middle one took.
+	PerSecond float64
+	Median    time.Duration
+	// CPU is what the process used a call, on all cores, in microseconds; the machine's other work does not count.
+	CPU float64
+	// Calls is how many returned.
+	Calls int
+}
+
+// Compare runs one round with so many callers on each side. A round in which a side lost its leader, as happens on a
+// machine that is busy with other things, is run again, but not for ever. Change is asked for at each try, for it may
+// rest on who leads.
+func (q *Quorums) Compare(b *testing.B, callers int, change func() func() error) (ours, bare Side) {
 	b.Helper()
+	var failed error
+	for range roundTries {
+		q.await(b)
+		if ours, failed = drive(callers, change()); failed != nil {
+			continue
+		}
+		if bare, failed = drive(callers, q.apply); failed == nil {
+			return ours, bare
+		}
+	}
+	b.Fatalf("%d tries of a round failed, the last with: %v", roundTries, failed)
+	return ours, bare
+}
+
+// await waits until both have a leader.
+func (q *Quorums) await(b *testing.B) {
+	b.Helper()
+	q.Cluster.Active(b)
+	leader, err := q.quorum.Leader()
+	if err != nil {
+		b.Fatal(err)
+	}
+	q.bare = leader
+}
+
+// drive lets callers repeat a call for commitRound, each its next when the one before has returned.
+func drive(callers int, call func() error) (Side, error) {
 	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		took  []float64
-		stop  atomic.Bool
-		began = time.Now()
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		took   []float64
+		failed error
+		stop   atomic.Bool
+		cpu    = cpuTime()
+		began  = time.Now()
 	)
-	timer := time.AfterFunc(CommitRound, func() { stop.Store(true) })
+	timer := time.AfterFunc(commitRound, func() { stop.Store(true) })
 	defer timer.Stop()
 	for range callers {
 		wg.Go(func() {
 			var own []float64
-			for last := time.Now(); !stop.Load(); {
-				if err := call(); err != nil {
-					b.Error(err)
-					return
-				}
+			var err error
+			for last := time.Now(); !stop.Load() && err == nil; {
+				err = call()
 				now := time.Now()
 				own = append(own, float64(now.Sub(last)))
 				last = now
@@ -127,11 +170,21 @@ func Drive(b *testing.B, callers int, call func() error) (perSecond float64, med
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, own...)
+			failed = errors.Join(failed, err)
 		})
 	}
 	wg.Wait()
-	if b.Failed() {
-		b.FailNow()
+	return Side{
+		PerSecond: float64(len(took)) / time.Since(began).Seconds(), Median: time.Duration(Median(took)),
+		CPU: (cpuTime() - cpu) / float64(len(took)), Calls: len(took),
+	}, failed
+}
+
+// cpuTime is what the process has used of all cores, in microseconds.
+func cpuTime() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
 	}
-	return float64(len(took)) / time.Since(began).Seconds(), time.Duration(Median(took))
+	return microseconds(time.Duration(u.Utime.Nano() + u.Stime.Nano()))
 }

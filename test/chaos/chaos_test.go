@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/test/chaos"
 	"github.com/quorate/quorate/test/cluster"
 )
 
@@ -52,8 +53,9 @@ func TestChaos(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Set: profile})
 	c.Must(t, "topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
 	observer := cluster.Observe(t, c)
+	created := chaos.StartChurn(t, c)
 	for n := range rounds {
-		c.WholeISRs(t, wholeWait)
+		c.WholeISRs(t, wholeWait, topic)
 		round(t, c, draw, int(n))
 		observer.Check(t)
 		c.SameChains(t)
@@ -61,9 +63,13 @@ func TestChaos(t *testing.T) {
 			t.Fatalf("round %d failed; data and logs: %s; again: make chaos ROUNDS=%d KILLS=0 SEED=%d", n, c.Dir, rounds, seed)
 		}
 	}
-	c.WholeISRs(t, wholeWait)
+	c.WholeISRs(t, wholeWait, topic)
 	c.SameDumps(t)
-	t.Logf("%d rounds; observed %s", rounds, observer)
+	taken, damaged := c.Metric(t, "quorate_raft_snapshots_taken"), c.Metric(t, "quorate_raft_snapshots_damaged")
+	t.Logf("%d rounds; %d topics came and went; %v snapshots since the controllers' last starts; observed %s", rounds, created(), taken, observer)
+	if rounds >= 5 && taken == 0 || damaged != 0 {
+		t.Errorf("%v snapshots were taken and %v are damaged", taken, damaged)
+	}
 }
 
 // fault is what happens to one node.
@@ -108,7 +114,7 @@ func round(t *testing.T, c *cluster.Cluster, draw *rand.Rand, n int) {
 		all.Go(func() { f.carryOut(t, c, begun) })
 	}
 	all.Wait()
-	c.WholeISRs(t, wholeWait)
+	c.WholeISRs(t, wholeWait, topic)
 	<-time.After(min(time.Second, max(0, roundMax-time.Since(begun))))
 	w.Stop(t)
 	c.VerifyReplicas(t, topic, w.Acks(), from)

@@ -136,11 +136,11 @@ func (c *Cluster) Brokers(t testing.TB) ([]Broker, error) {
 	return d.Brokers, err
 }
 
-// WholeISRs waits until every replica of every partition is in its ISR.
-func (c *Cluster) WholeISRs(t testing.TB, limit time.Duration) {
+// WholeISRs waits until every replica of every partition, of the topics named or of all, is in its ISR.
+func (c *Cluster) WholeISRs(t testing.TB, limit time.Duration, names ...string) {
 	t.Helper()
 	Eventually(t, limit, "every ISR is whole", func() error {
-		topics, err := c.Describe(t)
+		topics, err := c.Describe(t, names...)
 		if err != nil {
 			return err
 		}

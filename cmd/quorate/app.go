@@ -42,15 +42,19 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if !a.acting {
-		err = usage(tooFew(c, err))
+		err = usage(arguments(c, err))
 	}
 	return a.report(c, err)
 }
 
-// tooFew says in the command's own words which arguments are missing.
-func tooFew(c *cobra.Command, err error) error {
-	if _, arguments, ok := strings.Cut(c.Use, " "); ok && strings.HasPrefix(err.Error(), "requires at least ") {
-		return fmt.Errorf("too few arguments; %s takes %s", c.CommandPath(), arguments)
+// arguments says in the command's own words which arguments are missing or too many.
+func arguments(c *cobra.Command, err error) error {
+	if stray, ok := strings.CutPrefix(err.Error(), "unknown command "); ok && !c.HasSubCommands() {
+		stray, _, _ = strings.Cut(stray, " for ")
+		return fmt.Errorf("unexpected argument %s", stray)
+	}
+	if _, takes, ok := strings.Cut(c.Use, " "); ok && strings.HasPrefix(err.Error(), "requires at least ") {
+		return fmt.Errorf("too few arguments; %s takes %s", c.CommandPath(), takes)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (a *app) partitionElectCommand() *cobra.Command {
 	f.BoolVar(&t.unclean, "unclean", false, "elect from outside the ISR if need be")
 	f.BoolVar(&t.all, "all", false, "all partitions that can need it; only those that change are shown")
 	f.Int32Var(&t.candidate, "candidate", noNode, "with --unclean and one partition: the broker that shall lead (default the first that can)")
-	f.Lookup("candidate").DefValue = "" // -1 stands for it
+	f.Lookup("candidate").DefValue = "0" // -1 stands for it
 	t.change.register(c, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request, err := t.request(c, args)

@@ -36,15 +36,16 @@ const (
 
 // Node is a controller. It is made by New and lives while Run does.
 type Node struct {
-	cfg      Config
-	metrics  Metrics
-	fsm      *machine
-	raft     *raftnode.Node
-	loop     *loop
-	server   *grpc.Server
-	health   *health.Server
-	client   *client.Client
-	attached *Attachment
+	cfg         Config
+	metrics     Metrics
+	connections client.Connections
+	fsm         *machine
+	raft        *raftnode.Node
+	loop        *loop
+	server      *grpc.Server
+	health      *health.Server
+	client      *client.Client
+	attached    *Attachment
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
 	open atomic.Bool
 }
@@ -98,8 +99,9 @@ func snapshotInterval(entries uint64) time.Duration {
 func (n *Node) Run(ctx context.Context) (err error) {
 	listener, err := n.cfg.Env.Network.Listen(ctx, n.cfg.GRPCAddress)
 	if err != nil {
-		return fmt.Errorf("quorum: listen for GRPC on %s: %w", n.cfg.GRPCAddress, err)
+		return fmt.Errorf("quorum: listen for GRPC on %s: %w; free the port or correct listeners", n.cfg.GRPCAddress, err)
 	}
+	listener = n.connections.Count(listener, n.cfg.TLS)
 	if err := n.raft.Open(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -182,6 +184,11 @@ func (n *Node) Register(r prometheus.Registerer) error {
 			return float64(read())
 		}
 	}
+	for _, c := range append(n.connections.Collectors(), n.handshakes()...) {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
 	return n.metrics.register(r, map[string]func() float64{
 		"quorate_controller_active": func() float64 {
 			if n.loop.active.Load() != nil {
@@ -196,10 +203,23 @@ func (n *Node) Register(r prometheus.Registerer) error {
 		"quorate_raft_term":              opened(n.raft.CurrentTerm),
 		"quorate_raft_applied_index":     func() float64 { return float64(n.fsm.AppliedIndex()) },
 		"quorate_raft_commit_index":      opened(n.raft.CommitIndex),
+		"quorate_raft_snapshots_damaged": func() float64 { return float64(n.raft.Metrics().SnapshotsDamaged.Load()) },
 		"quorate_raft_snapshots_taken":   func() float64 { return float64(n.raft.Metrics().SnapshotsTaken.Load()) },
 		"quorate_raft_takeovers":         func() float64 { return float64(n.raft.Metrics().Takeovers.Load()) },
 		"quorate_controller_queue_depth": func() float64 { return float64(len(n.loop.queue)) },
 	})
+}
+
+// handshakes counts what came to the RAFT listener, by how it ended.
+func (n *Node) handshakes() []prometheus.Collector {
+	var out []prometheus.Collector
+	for i, label := range raftnode.HandshakeLabels() {
+		out = append(out, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "quorate_raft_handshakes_total", Help: "Incoming connections of the RAFT listener, by how their handshake ended.",
+			ConstLabels: prometheus.Labels{"result": label},
+		}, func() float64 { return float64(n.raft.Metrics().Handshakes[i].Load()) }))
+	}
+	return out
 }
 
 // Ready tells whether the node takes part: it knows a leader and has applied what it knows to be committed.

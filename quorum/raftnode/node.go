@@ -143,7 +143,7 @@ func (n *Node) openTransport(ctx context.Context) error {
 		refusals: newRefusalLog(n.cfg.Logger, n.cfg.Env.Clock), metrics: &n.metrics,
 	}
 	if err := n.layer.listen(ctx, n.cfg.ListenAddress); err != nil {
-		return fmt.Errorf("raftnode: RAFT listener: %w", err)
+		return fmt.Errorf("raftnode: RAFT listener on %s: %w; free the port or correct listeners", n.cfg.ListenAddress, err)
 	}
 	provider := newAddressProvider(self, func() raft.Configuration {
 		if r := n.raft.Load(); r != nil {

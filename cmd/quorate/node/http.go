@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,10 +56,46 @@ func httpHandler(ready Readiness, registry *prometheus.Registry, profiles bool) 
 	return mux
 }
 
+// unserved counts connections that ended without a request that could be read.
+type unserved struct {
+	count atomic.Int64
+	open  sync.Map // net.Conn -> nil, until its first request
+}
+
+func (u *unserved) collector() prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "quorate_http_connections_unserved_total", Help: "Connections of the HTTP listener that ended without a request that could be read.",
+	}, func() float64 { return float64(u.count.Load()) })
+}
+
+// state is the server's ConnState.
+func (u *unserved) state(c net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		u.open.Store(c, nil)
+	case http.StateClosed, http.StateHijacked:
+		if _, never := u.open.LoadAndDelete(c); never {
+			u.count.Add(1)
+		}
+	}
+}
+
+type connKey struct{}
+
+// served wraps a handler, which only sees requests that could be read.
+func (u *unserved) served(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.open.Delete(r.Context().Value(connKey{}))
+		h.ServeHTTP(w, r)
+	})
+}
+
 // serveHTTP serves until the context ends, then gives answers under way a moment.
-func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, bad *unserved, logger *slog.Logger) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: httpHeaderTimeout, ReadTimeout: httpReadTimeout,
+		Handler: bad.served(handler), ConnState: bad.state,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ReadHeaderTimeout: httpHeaderTimeout, ReadTimeout: httpReadTimeout,
 		WriteTimeout: httpWriteTimeout, IdleTimeout: httpIdleTimeout, MaxHeaderBytes: httpHeaderBytesMax,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}

@@ -53,7 +53,7 @@ func TestServeHTTPEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serveHTTP(ctx, listener, httpHandler(func() string { return "" }, prometheus.NewRegistry(), false), slog.New(slog.DiscardHandler))
+		ended <- serveHTTP(ctx, listener, httpHandler(func() string { return "" }, prometheus.NewRegistry(), false), new(unserved), slog.New(slog.DiscardHandler))
 	}()
 	client := &http.Client{Transport: &http.Transport{}}
 	resp, err := client.Get("http://" + listener.Addr().String() + "/livez")
@@ -69,6 +69,37 @@ func TestServeHTTPEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection without a request that can be read is closed and counted; the requests beside it are served and are not.
+func TestUnservedConnectionsAreCounted(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, bad := make(chan error, 1), new(unserved)
+	go func() {
+		ended <- serveHTTP(ctx, listener, httpHandler(func() string { return "" }, prometheus.NewRegistry(), false), bad, slog.New(slog.DiscardHandler))
+	}()
+	for _, sent := range []string{"\x00\xff\x00\r\n\r\n", "GET /livez HTTP/9.9\r\n\r\n", strings.Repeat("x", 2*httpHeaderBytesMax) + "\r\n", "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(sent)) // the server may hang up first
+		_, _ = io.Copy(io.Discard, conn)
+		conn.Close()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	left := 0
+	bad.open.Range(func(any, any) bool { left++; return true })
+	if got := bad.count.Load(); got != 3 || left != 0 {
+		t.Errorf("%d counted, want 3; %d are forgotten", got, left)
 	}
 }
 

@@ -138,6 +138,8 @@ func (o RunOptions) serve(ctx context.Context, id Identity) error {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
+	bad := new(unserved)
+	registry.MustRegister(bad.collector())
 	var listener net.Listener // before anything begins: a taken port leaves the data directory as it was
 	if l, ok := o.Config.Listener(HTTPListener); ok {
 		if listener, err = o.Env.Network.Listen(ctx, Address(l)); err != nil {
@@ -151,7 +153,7 @@ func (o RunOptions) serve(ctx context.Context, id Identity) error {
 	}
 	if listener != nil {
 		parts = append(parts, begin(ctx, func(ctx context.Context) error {
-			return serveHTTP(ctx, listener, httpHandler(readiness(sides), registry, o.Config.PprofEnabled), o.Logger)
+			return serveHTTP(ctx, listener, httpHandler(readiness(sides), registry, o.Config.PprofEnabled), bad, o.Logger)
 		}, ended))
 	}
 	select {

@@ -16,7 +16,7 @@ func (a *app) brokerUnregisterCommand() *cobra.Command {
 		Use:   "unregister ID",
 		Short: "Remove a broker's registration",
 		Long: "Remove a broker's registration, for a broker that will not come back. It leaves every ISR; the replica lists keep its id until\n" +
-			"quorate partition reassign gives the replicas to others. A live broker is refused until it registers again.",
+			"quorate partition reassign gives the replicas to others. A broker that runs is removed too, and is back when it is started again.",
 		Example: "  quorate broker unregister 3",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -158,10 +158,7 @@ func (f *follower) sendEntry(e *fsm.Entry) error {
 	if e.BaseOffset != f.offset+1 {
 		return errNotContinuous
 	}
-	err := f.stream.Send(&controllerpb.FollowFrame{Frame: &controllerpb.FollowFrame_Entry{Entry: &controllerpb.EntryFrame{
-		Entry: e.Bytes, BaseOffset: int64(e.BaseOffset), Records: int32(e.Records), Chain: uint64(e.Chain),
-		RaftIndex: e.Index, ControllerEpoch: e.Term,
-	}}})
+	err := f.stream.Send(&controllerpb.FollowFrame{Frame: &controllerpb.FollowFrame_Entry{Entry: frameOf(e)}})
 	f.offset, f.chain = e.LastOffset, e.Chain
 	return err
 }

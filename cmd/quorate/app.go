@@ -83,7 +83,8 @@ func (a *app) root() *cobra.Command {
 			a.partitionReassignmentsCommand(), a.partitionCancelCommand()),
 		a.noun("broker", "Registrations of brokers", a.brokerListCommand(), a.brokerDescribeCommand(), a.brokerUnregisterCommand()),
 		a.noun("quorum", "The controllers", a.quorumStatusCommand()),
-		a.noun("metadata", "The metadata log and its image", a.metadataDumpCommand()),
+		a.noun("metadata", "The metadata log and its image", a.metadataDumpCommand(), a.metadataLogCommand()),
+		a.noun("check", "Questions that an operator asks before acting", a.checkStopCommand()),
 	)
 	return root
 }

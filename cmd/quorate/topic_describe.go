@@ -14,28 +14,30 @@ import (
 
 func (a *app) topicDescribeCommand() *cobra.Command {
 	var r readFlags
-	var unhealthy bool
+	request := &controllerpb.DescribeTopicsRequest{}
 	c := &cobra.Command{
 		Use:     "describe [NAME...]",
 		Short:   "Show topics with their partitions",
 		Long:    "Show topics with their partitions; all topics if none is named.",
 		Example: "  quorate topic describe orders -o json\n  quorate topic describe --unhealthy",
 	}
-	c.Flags().BoolVar(&unhealthy, "unhealthy", false, "only partitions that are not healthy, with the reason")
+	c.Flags().BoolVar(&request.States, "states", false, "with the state of each partition and replica")
+	c.Flags().BoolVar(&request.Unhealthy, "unhealthy", false, "only partitions that are not healthy, with the reason")
 	r.register(c)
 	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		return a.topicDescribe(ctx, &r, args, unhealthy)
+		request.Names = args
+		return a.topicDescribe(ctx, &r, request)
 	})
 	return c
 }
 
-func (a *app) topicDescribe(ctx context.Context, r *readFlags, names []string, unhealthy bool) error {
+func (a *app) topicDescribe(ctx context.Context, r *readFlags, request *controllerpb.DescribeTopicsRequest) error {
 	c, err := a.connect()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	offset, topics, unknown, err := a.describe(ctx, c, r, names, unhealthy)
+	offset, topics, unknown, err := a.describe(ctx, c, r, request)
 	if err != nil {
 		return err
 	}
@@ -63,8 +65,8 @@ func (a *app) topicDescribe(ctx context.Context, r *readFlags, names []string, u
 }
 
 // describe reads topics, in pieces that are put together.
-func (a *app) describe(ctx context.Context, c *client.Client, r *readFlags, names []string, unhealthy bool) (offset int64, topics []*controllerpb.TopicDescription, unknown []string, err error) {
-	request := &controllerpb.DescribeTopicsRequest{Options: r.options(), Names: names, Unhealthy: unhealthy}
+func (a *app) describe(ctx context.Context, c *client.Client, r *readFlags, request *controllerpb.DescribeTopicsRequest) (offset int64, topics []*controllerpb.TopicDescription, unknown []string, err error) {
+	request.Options = r.options()
 	err = a.read(ctx, c, r, func(ctx context.Context, reader controllerpb.ReaderApiClient) error {
 		offset, topics, unknown = -1, nil, nil
 		stream, err := reader.DescribeTopics(ctx, request)
@@ -101,6 +103,9 @@ func (a *app) printTopics(offset int64, topics []*controllerpb.TopicDescription)
 				line += " (" + p.GetReason() + ")"
 			}
 			a.printf("  %d %s", p.GetState().GetPartition(), line)
+			if len(p.GetReplicaStates()) > 0 {
+				a.printf("    state=%s replicas %s", partitionState(p.GetPartitionState()), statesText(p.GetReplicaStates()))
+			}
 		}
 	}
 }
@@ -127,10 +132,14 @@ func partitionJSON(d *controllerpb.PartitionDescription) object {
 	if s.Leader != nil {
 		leader = s.GetLeader()
 	}
-	return object{
+	o := object{
 		{"partition", s.GetPartition()}, {"leader", leader}, {"leaderEpoch", s.GetLeaderEpoch()}, {"partitionEpoch", s.GetPartitionEpoch()},
 		{"replicas", numbers(s.GetReplicas())}, {"isr", numbers(s.GetIsr())}, {"elr", numbers(s.GetElr())}, {"lastKnownElr", numbers(s.GetLastKnownElr())},
 		{"addingReplicas", numbers(s.GetAddingReplicas())}, {"removingReplicas", numbers(s.GetRemovingReplicas())},
 		{"leaderRecoveryState", partitionOf(s).RecoveryState()}, {"reason", d.GetReason()},
 	}
+	if len(d.GetReplicaStates()) > 0 {
+		o = append(o, field{"state", partitionState(d.GetPartitionState())}, field{"replicaStates", statesJSON(d.GetReplicaStates())})
+	}
+	return o
 }

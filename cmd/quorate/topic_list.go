@@ -4,17 +4,26 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
 func (a *app) topicListCommand() *cobra.Command {
 	var r readFlags
+	var deleting bool
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List topics by name",
 		Args:  cobra.NoArgs,
 	}
+	c.Flags().BoolVar(&deleting, "deleting", false, "deleted topics whose data is not gone everywhere, with the brokers that may hold some")
 	r.register(c)
-	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.topicList(ctx, &r) })
+	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		if deleting {
+			return a.topicListDeleting(ctx, &r)
+		}
+		return a.topicList(ctx, &r)
+	})
 	return c
 }
 
@@ -24,7 +33,7 @@ func (a *app) topicList(ctx context.Context, r *readFlags) error {
 		return err
 	}
 	defer c.Close()
-	offset, topics, _, err := a.describe(ctx, c, r, nil, false)
+	offset, topics, _, err := a.describe(ctx, c, r, &controllerpb.DescribeTopicsRequest{})
 	if err != nil {
 		return err
 	}

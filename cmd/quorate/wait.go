@@ -198,7 +198,7 @@ func (w *waiter) leaders(ctx context.Context, topics []string) error {
 
 // unheard lists the leaders that have not been heard, and the partitions that have none.
 func (w *waiter) unheard(ctx context.Context, topics []string) (missing []int32, leaderless []string, err error) {
-	_, described, _, err := w.a.describe(ctx, w.client, &readFlags{node: noNode, minOffset: w.offset}, topics, false)
+	_, described, _, err := w.a.describe(ctx, w.client, &readFlags{node: noNode, minOffset: w.offset}, &controllerpb.DescribeTopicsRequest{Names: topics})
 	if err != nil {
 		return nil, nil, err
 	}

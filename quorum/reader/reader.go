@@ -66,7 +66,7 @@ func (s *Server) DescribeTopics(r *controllerpb.DescribeTopicsRequest, stream gr
 	piece := &controllerpb.DescribeTopicsResponse{MetadataOffset: int64(im.Offset())}
 	partitions := 0
 	send := func(t image.Topic) error {
-		d := describe(im, t, r.GetUnhealthy())
+		d := describe(im, t, r)
 		if r.GetUnhealthy() && len(d.GetPartitions()) == 0 {
 			return nil
 		}
@@ -100,17 +100,21 @@ func (s *Server) DescribeTopics(r *controllerpb.DescribeTopicsRequest, stream gr
 	return stream.Send(piece)
 }
 
-func describe(im *image.Image, t image.Topic, unhealthyOnly bool) *controllerpb.TopicDescription {
+func describe(im *image.Image, t image.Topic, r *controllerpb.DescribeTopicsRequest) *controllerpb.TopicDescription {
 	d := &controllerpb.TopicDescription{Name: t.Name(), TopicId: t.ID().Bytes()}
 	for key, value := range im.Configs(metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, t.Name()) {
 		d.Configs = append(d.Configs, &controllerpb.ConfigValue{Name: key, Value: value})
 	}
 	for i, p := range t.Partitions() {
 		reason := im.Unhealthy(t.Name(), p)
-		if unhealthyOnly && reason == "" {
+		if r.GetUnhealthy() && reason == "" {
 			continue
 		}
-		d.Partitions = append(d.Partitions, &controllerpb.PartitionDescription{State: p.Record(image.PartitionID{Topic: t.ID(), Partition: i}), Reason: reason})
+		pd := &controllerpb.PartitionDescription{State: p.Record(image.PartitionID{Topic: t.ID(), Partition: i}), Reason: reason}
+		if r.GetStates() {
+			addStates(im, p, pd)
+		}
+		d.Partitions = append(d.Partitions, pd)
 	}
 	return d
 }

@@ -24,6 +24,117 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// PartitionState is a view derived from the image.
+type PartitionState int32
+
+const (
+	PartitionState_PARTITION_STATE_UNSPECIFIED PartitionState = 0
+	PartitionState_PARTITION_STATE_ONLINE      PartitionState = 1
+	PartitionState_PARTITION_STATE_OFFLINE     PartitionState = 2
+)
+
+// Enum value maps for PartitionState.
+var (
+	PartitionState_name = map[int32]string{
+		0: "PARTITION_STATE_UNSPECIFIED",
+		1: "PARTITION_STATE_ONLINE",
+		2: "PARTITION_STATE_OFFLINE",
+	}
+	PartitionState_value = map[string]int32{
+		"PARTITION_STATE_UNSPECIFIED": 0,
+		"PARTITION_STATE_ONLINE":      1,
+		"PARTITION_STATE_OFFLINE":     2,
+	}
+)
+
+func (x PartitionState) Enum() *PartitionState {
+	p := new(PartitionState)
+	*p = x
+	return p
+}
+
+func (x PartitionState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_reader_proto_enumTypes[0].Descriptor()
+}
+
+func (PartitionState) Type() protoreflect.EnumType {
+	return &file_controller_v1_reader_proto_enumTypes[0]
+}
+
+func (x PartitionState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PartitionState.Descriptor instead.
+func (PartitionState) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{0}
+}
+
+// ReplicaState is a view derived from the image and its pending deletions.
+type ReplicaState int32
+
+const (
+	ReplicaState_REPLICA_STATE_UNSPECIFIED ReplicaState = 0
+	// Being added, not in the ISR yet.
+	ReplicaState_REPLICA_STATE_NEW              ReplicaState = 1
+	ReplicaState_REPLICA_STATE_ONLINE           ReplicaState = 2
+	ReplicaState_REPLICA_STATE_OFFLINE          ReplicaState = 3
+	ReplicaState_REPLICA_STATE_DELETION_STARTED ReplicaState = 4
+	// The data cannot be removed now.
+	ReplicaState_REPLICA_STATE_DELETION_INELIGIBLE ReplicaState = 5
+)
+
+// Enum value maps for ReplicaState.
+var (
+	ReplicaState_name = map[int32]string{
+		0: "REPLICA_STATE_UNSPECIFIED",
+		1: "REPLICA_STATE_NEW",
+		2: "REPLICA_STATE_ONLINE",
+		3: "REPLICA_STATE_OFFLINE",
+		4: "REPLICA_STATE_DELETION_STARTED",
+		5: "REPLICA_STATE_DELETION_INELIGIBLE",
+	}
+	ReplicaState_value = map[string]int32{
+		"REPLICA_STATE_UNSPECIFIED":         0,
+		"REPLICA_STATE_NEW":                 1,
+		"REPLICA_STATE_ONLINE":              2,
+		"REPLICA_STATE_OFFLINE":             3,
+		"REPLICA_STATE_DELETION_STARTED":    4,
+		"REPLICA_STATE_DELETION_INELIGIBLE": 5,
+	}
+)
+
+func (x ReplicaState) Enum() *ReplicaState {
+	p := new(ReplicaState)
+	*p = x
+	return p
+}
+
+func (x ReplicaState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReplicaState) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_reader_proto_enumTypes[1].Descriptor()
+}
+
+func (ReplicaState) Type() protoreflect.EnumType {
+	return &file_controller_v1_reader_proto_enumTypes[1]
+}
+
+func (x ReplicaState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReplicaState.Descriptor instead.
+func (ReplicaState) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{1}
+}
+
 // ConfigSource tells where a value in force comes from.
 type ConfigSource int32
 
@@ -68,11 +179,11 @@ func (x ConfigSource) String() string {
 }
 
 func (ConfigSource) Descriptor() protoreflect.EnumDescriptor {
-	return file_controller_v1_reader_proto_enumTypes[0].Descriptor()
+	return file_controller_v1_reader_proto_enumTypes[2].Descriptor()
 }
 
 func (ConfigSource) Type() protoreflect.EnumType {
-	return &file_controller_v1_reader_proto_enumTypes[0]
+	return &file_controller_v1_reader_proto_enumTypes[2]
 }
 
 func (x ConfigSource) Number() protoreflect.EnumNumber {
@@ -81,7 +192,7 @@ func (x ConfigSource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConfigSource.Descriptor instead.
 func (ConfigSource) EnumDescriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{0}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{2}
 }
 
 // ReadOptions choose which image answers. Default: the active controller's, strongly consistent.
@@ -143,8 +254,10 @@ type DescribeTopicsRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Options *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
 	// Empty: all topics.
-	Names         []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
-	Unhealthy     bool     `protobuf:"varint,3,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`
+	Names     []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	Unhealthy bool     `protobuf:"varint,3,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`
+	// With the states that the image means for partitions and replicas.
+	States        bool `protobuf:"varint,4,opt,name=states,proto3" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -196,6 +309,13 @@ func (x *DescribeTopicsRequest) GetNames() []string {
 func (x *DescribeTopicsRequest) GetUnhealthy() bool {
 	if x != nil {
 		return x.Unhealthy
+	}
+	return false
+}
+
+func (x *DescribeTopicsRequest) GetStates() bool {
+	if x != nil {
+		return x.States
 	}
 	return false
 }
@@ -386,9 +506,12 @@ type PartitionDescription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State *v1.Partition          `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// Why the partition is not healthy; empty if it is.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// With states: the partition's, and one for each replica in the order of the replicas.
+	PartitionState PartitionState   `protobuf:"varint,3,opt,name=partition_state,json=partitionState,proto3,enum=quorate.controller.v1.PartitionState" json:"partition_state,omitempty"`
+	ReplicaStates  []*ReplicaStatus `protobuf:"bytes,4,rep,name=replica_states,json=replicaStates,proto3" json:"replica_states,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PartitionDescription) Reset() {
@@ -435,6 +558,547 @@ func (x *PartitionDescription) GetReason() string {
 	return ""
 }
 
+func (x *PartitionDescription) GetPartitionState() PartitionState {
+	if x != nil {
+		return x.PartitionState
+	}
+	return PartitionState_PARTITION_STATE_UNSPECIFIED
+}
+
+func (x *PartitionDescription) GetReplicaStates() []*ReplicaStatus {
+	if x != nil {
+		return x.ReplicaStates
+	}
+	return nil
+}
+
+type ReplicaStatus struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	BrokerId int32                  `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	State    ReplicaState           `protobuf:"varint,2,opt,name=state,proto3,enum=quorate.controller.v1.ReplicaState" json:"state,omitempty"`
+	// Why it is offline or ineligible; empty otherwise.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaStatus) Reset() {
+	*x = ReplicaStatus{}
+	mi := &file_controller_v1_reader_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaStatus) ProtoMessage() {}
+
+func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
+func (*ReplicaStatus) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReplicaStatus) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetState() ReplicaState {
+	if x != nil {
+		return x.State
+	}
+	return ReplicaState_REPLICA_STATE_UNSPECIFIED
+}
+
+func (x *ReplicaStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ListDeletionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Options       *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeletionsRequest) Reset() {
+	*x = ListDeletionsRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeletionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeletionsRequest) ProtoMessage() {}
+
+func (x *ListDeletionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeletionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDeletionsRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListDeletionsRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type ListDeletionsResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// By name, then topic id.
+	Topics        []*DeletingTopic `protobuf:"bytes,2,rep,name=topics,proto3" json:"topics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeletionsResponse) Reset() {
+	*x = ListDeletionsResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeletionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeletionsResponse) ProtoMessage() {}
+
+func (x *ListDeletionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeletionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDeletionsResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListDeletionsResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ListDeletionsResponse) GetTopics() []*DeletingTopic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+type DeletingTopic struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	TopicId []byte                 `protobuf:"bytes,2,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// Brokers that may still hold data, by id.
+	Replicas      []*ReplicaStatus `protobuf:"bytes,3,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletingTopic) Reset() {
+	*x = DeletingTopic{}
+	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletingTopic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletingTopic) ProtoMessage() {}
+
+func (x *DeletingTopic) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletingTopic.ProtoReflect.Descriptor instead.
+func (*DeletingTopic) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DeletingTopic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeletingTopic) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *DeletingTopic) GetReplicas() []*ReplicaStatus {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+type CheckStopRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Options  *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	BrokerId int32                  `protobuf:"varint,2,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// In-sync replicas that shall stay above min ISR.
+	Margin        int32 `protobuf:"varint,3,opt,name=margin,proto3" json:"margin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckStopRequest) Reset() {
+	*x = CheckStopRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckStopRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckStopRequest) ProtoMessage() {}
+
+func (x *CheckStopRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckStopRequest.ProtoReflect.Descriptor instead.
+func (*CheckStopRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CheckStopRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *CheckStopRequest) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *CheckStopRequest) GetMargin() int32 {
+	if x != nil {
+		return x.Margin
+	}
+	return 0
+}
+
+type CheckStopResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// The broker is registered. The rest is empty if not.
+	Registered bool `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"`
+	// All of them, also those that are not listed.
+	HarmedPartitions int32 `protobuf:"varint,3,opt,name=harmed_partitions,json=harmedPartitions,proto3" json:"harmed_partitions,omitempty"`
+	// Leaderless ones first, then by topic name and partition.
+	Harms         []*StopHarm `protobuf:"bytes,4,rep,name=harms,proto3" json:"harms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckStopResponse) Reset() {
+	*x = CheckStopResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckStopResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckStopResponse) ProtoMessage() {}
+
+func (x *CheckStopResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckStopResponse.ProtoReflect.Descriptor instead.
+func (*CheckStopResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CheckStopResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *CheckStopResponse) GetRegistered() bool {
+	if x != nil {
+		return x.Registered
+	}
+	return false
+}
+
+func (x *CheckStopResponse) GetHarmedPartitions() int32 {
+	if x != nil {
+		return x.HarmedPartitions
+	}
+	return 0
+}
+
+func (x *CheckStopResponse) GetHarms() []*StopHarm {
+	if x != nil {
+		return x.Harms
+	}
+	return nil
+}
+
+// StopHarm is a partition that the stop of a broker would harm.
+type StopHarm struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Topic     string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Nobody in the ISR would be left to lead.
+	Leaderless bool `protobuf:"varint,3,opt,name=leaderless,proto3" json:"leaderless,omitempty"`
+	// In-sync replicas that would be left on brokers that serve, and how many are wanted.
+	InSync        int32 `protobuf:"varint,4,opt,name=in_sync,json=inSync,proto3" json:"in_sync,omitempty"`
+	Wanted        int32 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopHarm) Reset() {
+	*x = StopHarm{}
+	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopHarm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopHarm) ProtoMessage() {}
+
+func (x *StopHarm) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopHarm.ProtoReflect.Descriptor instead.
+func (*StopHarm) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StopHarm) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *StopHarm) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *StopHarm) GetLeaderless() bool {
+	if x != nil {
+		return x.Leaderless
+	}
+	return false
+}
+
+func (x *StopHarm) GetInSync() int32 {
+	if x != nil {
+		return x.InSync
+	}
+	return 0
+}
+
+func (x *StopHarm) GetWanted() int32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+type ReadLogRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Options *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	// First record that is wanted.
+	FromOffset    int64 `protobuf:"varint,2,opt,name=from_offset,json=fromOffset,proto3" json:"from_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLogRequest) Reset() {
+	*x = ReadLogRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLogRequest) ProtoMessage() {}
+
+func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLogRequest.ProtoReflect.Descriptor instead.
+func (*ReadLogRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ReadLogRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *ReadLogRequest) GetFromOffset() int64 {
+	if x != nil {
+		return x.FromOffset
+	}
+	return 0
+}
+
+type ReadLogResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entry         *EntryFrame            `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLogResponse) Reset() {
+	*x = ReadLogResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLogResponse) ProtoMessage() {}
+
+func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLogResponse.ProtoReflect.Descriptor instead.
+func (*ReadLogResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ReadLogResponse) GetEntry() *EntryFrame {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
 type ListBrokersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Options       *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
@@ -444,7 +1108,7 @@ type ListBrokersRequest struct {
 
 func (x *ListBrokersRequest) Reset() {
 	*x = ListBrokersRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[6]
+	mi := &file_controller_v1_reader_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +1120,7 @@ func (x *ListBrokersRequest) String() string {
 func (*ListBrokersRequest) ProtoMessage() {}
 
 func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[6]
+	mi := &file_controller_v1_reader_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +1133,7 @@ func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersRequest.ProtoReflect.Descriptor instead.
 func (*ListBrokersRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{6}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListBrokersRequest) GetOptions() *ReadOptions {
@@ -489,7 +1153,7 @@ type ListBrokersResponse struct {
 
 func (x *ListBrokersResponse) Reset() {
 	*x = ListBrokersResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	mi := &file_controller_v1_reader_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +1165,7 @@ func (x *ListBrokersResponse) String() string {
 func (*ListBrokersResponse) ProtoMessage() {}
 
 func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	mi := &file_controller_v1_reader_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +1178,7 @@ func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersResponse.ProtoReflect.Descriptor instead.
 func (*ListBrokersResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{7}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListBrokersResponse) GetMetadataOffset() int64 {
@@ -547,7 +1211,7 @@ type BrokerDescription struct {
 
 func (x *BrokerDescription) Reset() {
 	*x = BrokerDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	mi := &file_controller_v1_reader_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +1223,7 @@ func (x *BrokerDescription) String() string {
 func (*BrokerDescription) ProtoMessage() {}
 
 func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	mi := &file_controller_v1_reader_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +1236,7 @@ func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerDescription.ProtoReflect.Descriptor instead.
 func (*BrokerDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{8}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BrokerDescription) GetRegistration() *v1.RegisterBroker {
@@ -628,7 +1292,7 @@ type ListReassignmentsRequest struct {
 
 func (x *ListReassignmentsRequest) Reset() {
 	*x = ListReassignmentsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	mi := &file_controller_v1_reader_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +1304,7 @@ func (x *ListReassignmentsRequest) String() string {
 func (*ListReassignmentsRequest) ProtoMessage() {}
 
 func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	mi := &file_controller_v1_reader_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +1317,7 @@ func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{9}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListReassignmentsRequest) GetOptions() *ReadOptions {
@@ -681,7 +1345,7 @@ type ListReassignmentsResponse struct {
 
 func (x *ListReassignmentsResponse) Reset() {
 	*x = ListReassignmentsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +1357,7 @@ func (x *ListReassignmentsResponse) String() string {
 func (*ListReassignmentsResponse) ProtoMessage() {}
 
 func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +1370,7 @@ func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{10}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
@@ -736,7 +1400,7 @@ type Reassignment struct {
 
 func (x *Reassignment) Reset() {
 	*x = Reassignment{}
-	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +1412,7 @@ func (x *Reassignment) String() string {
 func (*Reassignment) ProtoMessage() {}
 
 func (x *Reassignment) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +1425,7 @@ func (x *Reassignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reassignment.ProtoReflect.Descriptor instead.
 func (*Reassignment) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{11}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Reassignment) GetTopic() string {
@@ -795,7 +1459,7 @@ type DescribeConfigsRequest struct {
 
 func (x *DescribeConfigsRequest) Reset() {
 	*x = DescribeConfigsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +1471,7 @@ func (x *DescribeConfigsRequest) String() string {
 func (*DescribeConfigsRequest) ProtoMessage() {}
 
 func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +1484,7 @@ func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsRequest.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{12}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DescribeConfigsRequest) GetOptions() *ReadOptions {
@@ -848,7 +1512,7 @@ type ConfigResource struct {
 
 func (x *ConfigResource) Reset() {
 	*x = ConfigResource{}
-	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1524,7 @@ func (x *ConfigResource) String() string {
 func (*ConfigResource) ProtoMessage() {}
 
 func (x *ConfigResource) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1537,7 @@ func (x *ConfigResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResource.ProtoReflect.Descriptor instead.
 func (*ConfigResource) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{13}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConfigResource) GetType() v1.ResourceType {
@@ -901,7 +1565,7 @@ type DescribeConfigsResponse struct {
 
 func (x *DescribeConfigsResponse) Reset() {
 	*x = DescribeConfigsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1577,7 @@ func (x *DescribeConfigsResponse) String() string {
 func (*DescribeConfigsResponse) ProtoMessage() {}
 
 func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1590,7 @@ func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsResponse.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{14}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DescribeConfigsResponse) GetMetadataOffset() int64 {
@@ -956,7 +1620,7 @@ type ConfigResourceDescription struct {
 
 func (x *ConfigResourceDescription) Reset() {
 	*x = ConfigResourceDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	mi := &file_controller_v1_reader_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1632,7 @@ func (x *ConfigResourceDescription) String() string {
 func (*ConfigResourceDescription) ProtoMessage() {}
 
 func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	mi := &file_controller_v1_reader_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1645,7 @@ func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResourceDescription.ProtoReflect.Descriptor instead.
 func (*ConfigResourceDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{15}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConfigResourceDescription) GetType() v1.ResourceType {
@@ -1023,7 +1687,7 @@ type EffectiveConfig struct {
 
 func (x *EffectiveConfig) Reset() {
 	*x = EffectiveConfig{}
-	mi := &file_controller_v1_reader_proto_msgTypes[16]
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1699,7 @@ func (x *EffectiveConfig) String() string {
 func (*EffectiveConfig) ProtoMessage() {}
 
 func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[16]
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1712,7 @@ func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectiveConfig.ProtoReflect.Descriptor instead.
 func (*EffectiveConfig) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{16}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EffectiveConfig) GetName() string {
@@ -1083,7 +1747,7 @@ type DumpImageRequest struct {
 
 func (x *DumpImageRequest) Reset() {
 	*x = DumpImageRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[17]
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1759,7 @@ func (x *DumpImageRequest) String() string {
 func (*DumpImageRequest) ProtoMessage() {}
 
 func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[17]
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1772,7 @@ func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageRequest.ProtoReflect.Descriptor instead.
 func (*DumpImageRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{17}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DumpImageRequest) GetOptions() *ReadOptions {
@@ -1134,7 +1798,7 @@ type DumpImageResponse struct {
 
 func (x *DumpImageResponse) Reset() {
 	*x = DumpImageResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[18]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1810,7 @@ func (x *DumpImageResponse) String() string {
 func (*DumpImageResponse) ProtoMessage() {}
 
 func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[18]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1823,7 @@ func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageResponse.ProtoReflect.Descriptor instead.
 func (*DumpImageResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{18}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DumpImageResponse) GetData() []byte {
@@ -1177,7 +1841,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1853,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1866,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
 }
 
 type NodeStatusResponse struct {
@@ -1227,7 +1891,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1903,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1916,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeStatusResponse) GetClusterId() string {
@@ -1346,7 +2010,7 @@ type QuorumMember struct {
 
 func (x *QuorumMember) Reset() {
 	*x = QuorumMember{}
-	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +2022,7 @@ func (x *QuorumMember) String() string {
 func (*QuorumMember) ProtoMessage() {}
 
 func (x *QuorumMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +2035,7 @@ func (x *QuorumMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumMember.ProtoReflect.Descriptor instead.
 func (*QuorumMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *QuorumMember) GetNodeId() int32 {
@@ -1420,7 +2084,7 @@ type WaitMetadataRequest struct {
 
 func (x *WaitMetadataRequest) Reset() {
 	*x = WaitMetadataRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +2096,7 @@ func (x *WaitMetadataRequest) String() string {
 func (*WaitMetadataRequest) ProtoMessage() {}
 
 func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +2109,7 @@ func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WaitMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WaitMetadataRequest) GetMetadataOffset() int64 {
@@ -1471,7 +2135,7 @@ type WaitMetadataResponse struct {
 
 func (x *WaitMetadataResponse) Reset() {
 	*x = WaitMetadataResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +2147,7 @@ func (x *WaitMetadataResponse) String() string {
 func (*WaitMetadataResponse) ProtoMessage() {}
 
 func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +2160,7 @@ func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WaitMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WaitMetadataResponse) GetMetadataOffset() int64 {
@@ -1510,16 +2174,17 @@ var File_controller_v1_reader_proto protoreflect.FileDescriptor
 
 const file_controller_v1_reader_proto_rawDesc = "" +
 	"\n" +
-	"\x1acontroller/v1/reader.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x18metadata/v1/record.proto\"V\n" +
+	"\x1acontroller/v1/reader.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x1acontroller/v1/stream.proto\x1a\x18metadata/v1/record.proto\"V\n" +
 	"\vReadOptions\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\x12\"\n" +
 	"\n" +
 	"min_offset\x18\x02 \x01(\x03H\x00R\tminOffset\x88\x01\x01B\r\n" +
-	"\v_min_offset\"\x89\x01\n" +
+	"\v_min_offset\"\xa1\x01\n" +
 	"\x15DescribeTopicsRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x12\x1c\n" +
-	"\tunhealthy\x18\x03 \x01(\bR\tunhealthy\"\x9c\x01\n" +
+	"\tunhealthy\x18\x03 \x01(\bR\tunhealthy\x12\x16\n" +
+	"\x06states\x18\x04 \x01(\bR\x06states\"\x9c\x01\n" +
 	"\x16DescribeTopicsResponse\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12?\n" +
 	"\x06topics\x18\x02 \x03(\v2'.quorate.controller.v1.TopicDescriptionR\x06topics\x12\x18\n" +
@@ -1533,10 +2198,50 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"partitions\"7\n" +
 	"\vConfigValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"d\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x81\x02\n" +
 	"\x14PartitionDescription\x124\n" +
 	"\x05state\x18\x01 \x01(\v2\x1e.quorate.metadata.v1.PartitionR\x05state\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"R\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12N\n" +
+	"\x0fpartition_state\x18\x03 \x01(\x0e2%.quorate.controller.v1.PartitionStateR\x0epartitionState\x12K\n" +
+	"\x0ereplica_states\x18\x04 \x03(\v2$.quorate.controller.v1.ReplicaStatusR\rreplicaStates\"\x7f\n" +
+	"\rReplicaStatus\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x129\n" +
+	"\x05state\x18\x02 \x01(\x0e2#.quorate.controller.v1.ReplicaStateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"T\n" +
+	"\x14ListDeletionsRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"~\n" +
+	"\x15ListDeletionsResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12<\n" +
+	"\x06topics\x18\x02 \x03(\v2$.quorate.controller.v1.DeletingTopicR\x06topics\"\x80\x01\n" +
+	"\rDeletingTopic\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12@\n" +
+	"\breplicas\x18\x03 \x03(\v2$.quorate.controller.v1.ReplicaStatusR\breplicas\"\x85\x01\n" +
+	"\x10CheckStopRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x1b\n" +
+	"\tbroker_id\x18\x02 \x01(\x05R\bbrokerId\x12\x16\n" +
+	"\x06margin\x18\x03 \x01(\x05R\x06margin\"\xc0\x01\n" +
+	"\x11CheckStopResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x02 \x01(\bR\n" +
+	"registered\x12+\n" +
+	"\x11harmed_partitions\x18\x03 \x01(\x05R\x10harmedPartitions\x125\n" +
+	"\x05harms\x18\x04 \x03(\v2\x1f.quorate.controller.v1.StopHarmR\x05harms\"\x8f\x01\n" +
+	"\bStopHarm\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1e\n" +
+	"\n" +
+	"leaderless\x18\x03 \x01(\bR\n" +
+	"leaderless\x12\x17\n" +
+	"\ain_sync\x18\x04 \x01(\x05R\x06inSync\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\x05R\x06wanted\"o\n" +
+	"\x0eReadLogRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x1f\n" +
+	"\vfrom_offset\x18\x02 \x01(\x03R\n" +
+	"fromOffset\"J\n" +
+	"\x0fReadLogResponse\x127\n" +
+	"\x05entry\x18\x01 \x01(\v2!.quorate.controller.v1.EntryFrameR\x05entry\"R\n" +
 	"\x12ListBrokersRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"\x82\x01\n" +
 	"\x13ListBrokersResponse\x12'\n" +
@@ -1610,19 +2315,33 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12%\n" +
 	"\x0edeleted_topics\x18\x02 \x03(\fR\rdeletedTopics\"?\n" +
 	"\x14WaitMetadataResponse\x12'\n" +
-	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset*\xb0\x01\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset*j\n" +
+	"\x0ePartitionState\x12\x1f\n" +
+	"\x1bPARTITION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16PARTITION_STATE_ONLINE\x10\x01\x12\x1b\n" +
+	"\x17PARTITION_STATE_OFFLINE\x10\x02*\xc4\x01\n" +
+	"\fReplicaState\x12\x1d\n" +
+	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11REPLICA_STATE_NEW\x10\x01\x12\x18\n" +
+	"\x14REPLICA_STATE_ONLINE\x10\x02\x12\x19\n" +
+	"\x15REPLICA_STATE_OFFLINE\x10\x03\x12\"\n" +
+	"\x1eREPLICA_STATE_DELETION_STARTED\x10\x04\x12%\n" +
+	"!REPLICA_STATE_DELETION_INELIGIBLE\x10\x05*\xb0\x01\n" +
 	"\fConfigSource\x12\x1d\n" +
 	"\x19CONFIG_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONFIG_SOURCE_TOPIC\x10\x01\x12\x18\n" +
 	"\x14CONFIG_SOURCE_BROKER\x10\x02\x12\x19\n" +
 	"\x15CONFIG_SOURCE_CLUSTER\x10\x03\x12\x18\n" +
 	"\x14CONFIG_SOURCE_STATIC\x10\x04\x12\x19\n" +
-	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\xfa\x05\n" +
+	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\xa2\b\n" +
 	"\tReaderApi\x12o\n" +
 	"\x0eDescribeTopics\x12,.quorate.controller.v1.DescribeTopicsRequest\x1a-.quorate.controller.v1.DescribeTopicsResponse0\x01\x12d\n" +
 	"\vListBrokers\x12).quorate.controller.v1.ListBrokersRequest\x1a*.quorate.controller.v1.ListBrokersResponse\x12v\n" +
 	"\x11ListReassignments\x12/.quorate.controller.v1.ListReassignmentsRequest\x1a0.quorate.controller.v1.ListReassignmentsResponse\x12p\n" +
-	"\x0fDescribeConfigs\x12-.quorate.controller.v1.DescribeConfigsRequest\x1a..quorate.controller.v1.DescribeConfigsResponse\x12`\n" +
+	"\x0fDescribeConfigs\x12-.quorate.controller.v1.DescribeConfigsRequest\x1a..quorate.controller.v1.DescribeConfigsResponse\x12j\n" +
+	"\rListDeletions\x12+.quorate.controller.v1.ListDeletionsRequest\x1a,.quorate.controller.v1.ListDeletionsResponse\x12^\n" +
+	"\tCheckStop\x12'.quorate.controller.v1.CheckStopRequest\x1a(.quorate.controller.v1.CheckStopResponse\x12Z\n" +
+	"\aReadLog\x12%.quorate.controller.v1.ReadLogRequest\x1a&.quorate.controller.v1.ReadLogResponse0\x01\x12`\n" +
 	"\tDumpImage\x12'.quorate.controller.v1.DumpImageRequest\x1a(.quorate.controller.v1.DumpImageResponse0\x01\x12a\n" +
 	"\n" +
 	"NodeStatus\x12(.quorate.controller.v1.NodeStatusRequest\x1a).quorate.controller.v1.NodeStatusResponse\x12g\n" +
@@ -1640,82 +2359,110 @@ func file_controller_v1_reader_proto_rawDescGZIP() []byte {
 	return file_controller_v1_reader_proto_rawDescData
 }
 
-var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_controller_v1_reader_proto_goTypes = []any{
-	(ConfigSource)(0),                 // 0: quorate.controller.v1.ConfigSource
-	(*ReadOptions)(nil),               // 1: quorate.controller.v1.ReadOptions
-	(*DescribeTopicsRequest)(nil),     // 2: quorate.controller.v1.DescribeTopicsRequest
-	(*DescribeTopicsResponse)(nil),    // 3: quorate.controller.v1.DescribeTopicsResponse
-	(*TopicDescription)(nil),          // 4: quorate.controller.v1.TopicDescription
-	(*ConfigValue)(nil),               // 5: quorate.controller.v1.ConfigValue
-	(*PartitionDescription)(nil),      // 6: quorate.controller.v1.PartitionDescription
-	(*ListBrokersRequest)(nil),        // 7: quorate.controller.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),       // 8: quorate.controller.v1.ListBrokersResponse
-	(*BrokerDescription)(nil),         // 9: quorate.controller.v1.BrokerDescription
-	(*ListReassignmentsRequest)(nil),  // 10: quorate.controller.v1.ListReassignmentsRequest
-	(*ListReassignmentsResponse)(nil), // 11: quorate.controller.v1.ListReassignmentsResponse
-	(*Reassignment)(nil),              // 12: quorate.controller.v1.Reassignment
-	(*DescribeConfigsRequest)(nil),    // 13: quorate.controller.v1.DescribeConfigsRequest
-	(*ConfigResource)(nil),            // 14: quorate.controller.v1.ConfigResource
-	(*DescribeConfigsResponse)(nil),   // 15: quorate.controller.v1.DescribeConfigsResponse
-	(*ConfigResourceDescription)(nil), // 16: quorate.controller.v1.ConfigResourceDescription
-	(*EffectiveConfig)(nil),           // 17: quorate.controller.v1.EffectiveConfig
-	(*DumpImageRequest)(nil),          // 18: quorate.controller.v1.DumpImageRequest
-	(*DumpImageResponse)(nil),         // 19: quorate.controller.v1.DumpImageResponse
-	(*NodeStatusRequest)(nil),         // 20: quorate.controller.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),        // 21: quorate.controller.v1.NodeStatusResponse
-	(*QuorumMember)(nil),              // 22: quorate.controller.v1.QuorumMember
-	(*WaitMetadataRequest)(nil),       // 23: quorate.controller.v1.WaitMetadataRequest
-	(*WaitMetadataResponse)(nil),      // 24: quorate.controller.v1.WaitMetadataResponse
-	(*v1.Partition)(nil),              // 25: quorate.metadata.v1.Partition
-	(*v1.RegisterBroker)(nil),         // 26: quorate.metadata.v1.RegisterBroker
-	(v1.ResourceType)(0),              // 27: quorate.metadata.v1.ResourceType
-	(*Error)(nil),                     // 28: quorate.controller.v1.Error
-	(*ActiveController)(nil),          // 29: quorate.controller.v1.ActiveController
+	(PartitionState)(0),               // 0: quorate.controller.v1.PartitionState
+	(ReplicaState)(0),                 // 1: quorate.controller.v1.ReplicaState
+	(ConfigSource)(0),                 // 2: quorate.controller.v1.ConfigSource
+	(*ReadOptions)(nil),               // 3: quorate.controller.v1.ReadOptions
+	(*DescribeTopicsRequest)(nil),     // 4: quorate.controller.v1.DescribeTopicsRequest
+	(*DescribeTopicsResponse)(nil),    // 5: quorate.controller.v1.DescribeTopicsResponse
+	(*TopicDescription)(nil),          // 6: quorate.controller.v1.TopicDescription
+	(*ConfigValue)(nil),               // 7: quorate.controller.v1.ConfigValue
+	(*PartitionDescription)(nil),      // 8: quorate.controller.v1.PartitionDescription
+	(*ReplicaStatus)(nil),             // 9: quorate.controller.v1.ReplicaStatus
+	(*ListDeletionsRequest)(nil),      // 10: quorate.controller.v1.ListDeletionsRequest
+	(*ListDeletionsResponse)(nil),     // 11: quorate.controller.v1.ListDeletionsResponse
+	(*DeletingTopic)(nil),             // 12: quorate.controller.v1.DeletingTopic
+	(*CheckStopRequest)(nil),          // 13: quorate.controller.v1.CheckStopRequest
+	(*CheckStopResponse)(nil),         // 14: quorate.controller.v1.CheckStopResponse
+	(*StopHarm)(nil),                  // 15: quorate.controller.v1.StopHarm
+	(*ReadLogRequest)(nil),            // 16: quorate.controller.v1.ReadLogRequest
+	(*ReadLogResponse)(nil),           // 17: quorate.controller.v1.ReadLogResponse
+	(*ListBrokersRequest)(nil),        // 18: quorate.controller.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),       // 19: quorate.controller.v1.ListBrokersResponse
+	(*BrokerDescription)(nil),         // 20: quorate.controller.v1.BrokerDescription
+	(*ListReassignmentsRequest)(nil),  // 21: quorate.controller.v1.ListReassignmentsRequest
+	(*ListReassignmentsResponse)(nil), // 22: quorate.controller.v1.ListReassignmentsResponse
+	(*Reassignment)(nil),              // 23: quorate.controller.v1.Reassignment
+	(*DescribeConfigsRequest)(nil),    // 24: quorate.controller.v1.DescribeConfigsRequest
+	(*ConfigResource)(nil),            // 25: quorate.controller.v1.ConfigResource
+	(*DescribeConfigsResponse)(nil),   // 26: quorate.controller.v1.DescribeConfigsResponse
+	(*ConfigResourceDescription)(nil), // 27: quorate.controller.v1.ConfigResourceDescription
+	(*EffectiveConfig)(nil),           // 28: quorate.controller.v1.EffectiveConfig
+	(*DumpImageRequest)(nil),          // 29: quorate.controller.v1.DumpImageRequest
+	(*DumpImageResponse)(nil),         // 30: quorate.controller.v1.DumpImageResponse
+	(*NodeStatusRequest)(nil),         // 31: quorate.controller.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),        // 32: quorate.controller.v1.NodeStatusResponse
+	(*QuorumMember)(nil),              // 33: quorate.controller.v1.QuorumMember
+	(*WaitMetadataRequest)(nil),       // 34: quorate.controller.v1.WaitMetadataRequest
+	(*WaitMetadataResponse)(nil),      // 35: quorate.controller.v1.WaitMetadataResponse
+	(*v1.Partition)(nil),              // 36: quorate.metadata.v1.Partition
+	(*EntryFrame)(nil),                // 37: quorate.controller.v1.EntryFrame
+	(*v1.RegisterBroker)(nil),         // 38: quorate.metadata.v1.RegisterBroker
+	(v1.ResourceType)(0),              // 39: quorate.metadata.v1.ResourceType
+	(*Error)(nil),                     // 40: quorate.controller.v1.Error
+	(*ActiveController)(nil),          // 41: quorate.controller.v1.ActiveController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
-	1,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	4,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
-	5,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
-	6,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
-	25, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
-	1,  // 5: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	9,  // 6: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
-	26, // 7: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
-	1,  // 8: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	12, // 9: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
-	25, // 10: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
-	1,  // 11: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	14, // 12: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
-	27, // 13: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
-	16, // 14: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
-	27, // 15: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
-	28, // 16: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
-	17, // 17: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
-	0,  // 18: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
-	1,  // 19: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	29, // 20: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	22, // 21: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	2,  // 22: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	7,  // 23: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	10, // 24: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
-	13, // 25: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
-	18, // 26: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	20, // 27: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	23, // 28: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	3,  // 29: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	8,  // 30: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	11, // 31: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
-	15, // 32: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
-	19, // 33: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	21, // 34: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	24, // 35: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	3,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	6,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
+	7,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
+	8,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
+	36, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
+	0,  // 5: quorate.controller.v1.PartitionDescription.partition_state:type_name -> quorate.controller.v1.PartitionState
+	9,  // 6: quorate.controller.v1.PartitionDescription.replica_states:type_name -> quorate.controller.v1.ReplicaStatus
+	1,  // 7: quorate.controller.v1.ReplicaStatus.state:type_name -> quorate.controller.v1.ReplicaState
+	3,  // 8: quorate.controller.v1.ListDeletionsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	12, // 9: quorate.controller.v1.ListDeletionsResponse.topics:type_name -> quorate.controller.v1.DeletingTopic
+	9,  // 10: quorate.controller.v1.DeletingTopic.replicas:type_name -> quorate.controller.v1.ReplicaStatus
+	3,  // 11: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	15, // 12: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
+	3,  // 13: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	37, // 14: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
+	3,  // 15: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	20, // 16: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
+	38, // 17: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
+	3,  // 18: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	23, // 19: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
+	36, // 20: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
+	3,  // 21: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	25, // 22: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
+	39, // 23: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
+	27, // 24: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
+	39, // 25: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
+	40, // 26: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
+	28, // 27: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
+	2,  // 28: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
+	3,  // 29: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	41, // 30: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	33, // 31: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
+	4,  // 32: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	18, // 33: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	21, // 34: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	24, // 35: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	10, // 36: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
+	13, // 37: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
+	16, // 38: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
+	29, // 39: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	31, // 40: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	34, // 41: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	5,  // 42: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	19, // 43: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	22, // 44: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	26, // 45: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	11, // 46: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
+	14, // 47: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
+	17, // 48: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
+	30, // 49: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	32, // 50: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	35, // 51: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	42, // [42:52] is the sub-list for method output_type
+	32, // [32:42] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }
@@ -1724,16 +2471,17 @@ func file_controller_v1_reader_proto_init() {
 		return
 	}
 	file_controller_v1_error_code_proto_init()
+	file_controller_v1_stream_proto_init()
 	file_controller_v1_reader_proto_msgTypes[0].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[17].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[20].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[26].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_reader_proto_rawDesc), len(file_controller_v1_reader_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   24,
+			NumEnums:      3,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

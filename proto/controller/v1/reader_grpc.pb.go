@@ -25,6 +25,9 @@ const (
 	ReaderApi_ListBrokers_FullMethodName       = "/quorate.controller.v1.ReaderApi/ListBrokers"
 	ReaderApi_ListReassignments_FullMethodName = "/quorate.controller.v1.ReaderApi/ListReassignments"
 	ReaderApi_DescribeConfigs_FullMethodName   = "/quorate.controller.v1.ReaderApi/DescribeConfigs"
+	ReaderApi_ListDeletions_FullMethodName     = "/quorate.controller.v1.ReaderApi/ListDeletions"
+	ReaderApi_CheckStop_FullMethodName         = "/quorate.controller.v1.ReaderApi/CheckStop"
+	ReaderApi_ReadLog_FullMethodName           = "/quorate.controller.v1.ReaderApi/ReadLog"
 	ReaderApi_DumpImage_FullMethodName         = "/quorate.controller.v1.ReaderApi/DumpImage"
 	ReaderApi_NodeStatus_FullMethodName        = "/quorate.controller.v1.ReaderApi/NodeStatus"
 	ReaderApi_WaitMetadata_FullMethodName      = "/quorate.controller.v1.ReaderApi/WaitMetadata"
@@ -40,6 +43,12 @@ type ReaderApiClient interface {
 	ListBrokers(ctx context.Context, in *ListBrokersRequest, opts ...grpc.CallOption) (*ListBrokersResponse, error)
 	ListReassignments(ctx context.Context, in *ListReassignmentsRequest, opts ...grpc.CallOption) (*ListReassignmentsResponse, error)
 	DescribeConfigs(ctx context.Context, in *DescribeConfigsRequest, opts ...grpc.CallOption) (*DescribeConfigsResponse, error)
+	// Deleted topics whose data is not gone everywhere.
+	ListDeletions(ctx context.Context, in *ListDeletionsRequest, opts ...grpc.CallOption) (*ListDeletionsResponse, error)
+	// What would go below min ISR or lose its leader if a broker stopped now.
+	CheckStop(ctx context.Context, in *CheckStopRequest, opts ...grpc.CallOption) (*CheckStopResponse, error)
+	// The applied entries of the log, as far back as it reaches. Brokers keep none.
+	ReadLog(ctx context.Context, in *ReadLogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadLogResponse], error)
 	DumpImage(ctx context.Context, in *DumpImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpImageResponse], error)
 	// What this node knows of itself and of the quorum; answered at once, without a leader too.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
@@ -104,9 +113,48 @@ func (c *readerApiClient) DescribeConfigs(ctx context.Context, in *DescribeConfi
 	return out, nil
 }
 
+func (c *readerApiClient) ListDeletions(ctx context.Context, in *ListDeletionsRequest, opts ...grpc.CallOption) (*ListDeletionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDeletionsResponse)
+	err := c.cc.Invoke(ctx, ReaderApi_ListDeletions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *readerApiClient) CheckStop(ctx context.Context, in *CheckStopRequest, opts ...grpc.CallOption) (*CheckStopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckStopResponse)
+	err := c.cc.Invoke(ctx, ReaderApi_CheckStop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *readerApiClient) ReadLog(ctx context.Context, in *ReadLogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadLogResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ReaderApi_ServiceDesc.Streams[1], ReaderApi_ReadLog_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadLogRequest, ReadLogResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ReaderApi_ReadLogClient = grpc.ServerStreamingClient[ReadLogResponse]
+
 func (c *readerApiClient) DumpImage(ctx context.Context, in *DumpImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpImageResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ReaderApi_ServiceDesc.Streams[1], ReaderApi_DumpImage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ReaderApi_ServiceDesc.Streams[2], ReaderApi_DumpImage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +201,12 @@ type ReaderApiServer interface {
 	ListBrokers(context.Context, *ListBrokersRequest) (*ListBrokersResponse, error)
 	ListReassignments(context.Context, *ListReassignmentsRequest) (*ListReassignmentsResponse, error)
 	DescribeConfigs(context.Context, *DescribeConfigsRequest) (*DescribeConfigsResponse, error)
+	// Deleted topics whose data is not gone everywhere.
+	ListDeletions(context.Context, *ListDeletionsRequest) (*ListDeletionsResponse, error)
+	// What would go below min ISR or lose its leader if a broker stopped now.
+	CheckStop(context.Context, *CheckStopRequest) (*CheckStopResponse, error)
+	// The applied entries of the log, as far back as it reaches. Brokers keep none.
+	ReadLog(*ReadLogRequest, grpc.ServerStreamingServer[ReadLogResponse]) error
 	DumpImage(*DumpImageRequest, grpc.ServerStreamingServer[DumpImageResponse]) error
 	// What this node knows of itself and of the quorum; answered at once, without a leader too.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
@@ -179,6 +233,15 @@ func (UnimplementedReaderApiServer) ListReassignments(context.Context, *ListReas
 }
 func (UnimplementedReaderApiServer) DescribeConfigs(context.Context, *DescribeConfigsRequest) (*DescribeConfigsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DescribeConfigs not implemented")
+}
+func (UnimplementedReaderApiServer) ListDeletions(context.Context, *ListDeletionsRequest) (*ListDeletionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDeletions not implemented")
+}
+func (UnimplementedReaderApiServer) CheckStop(context.Context, *CheckStopRequest) (*CheckStopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckStop not implemented")
+}
+func (UnimplementedReaderApiServer) ReadLog(*ReadLogRequest, grpc.ServerStreamingServer[ReadLogResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadLog not implemented")
 }
 func (UnimplementedReaderApiServer) DumpImage(*DumpImageRequest, grpc.ServerStreamingServer[DumpImageResponse]) error {
 	return status.Error(codes.Unimplemented, "method DumpImage not implemented")
@@ -275,6 +338,53 @@ func _ReaderApi_DescribeConfigs_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ReaderApi_ListDeletions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDeletionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReaderApiServer).ListDeletions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReaderApi_ListDeletions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReaderApiServer).ListDeletions(ctx, req.(*ListDeletionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReaderApi_CheckStop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckStopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReaderApiServer).CheckStop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReaderApi_CheckStop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReaderApiServer).CheckStop(ctx, req.(*CheckStopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReaderApi_ReadLog_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadLogRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ReaderApiServer).ReadLog(m, &grpc.GenericServerStream[ReadLogRequest, ReadLogResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ReaderApi_ReadLogServer = grpc.ServerStreamingServer[ReadLogResponse]
+
 func _ReaderApi_DumpImage_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(DumpImageRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -342,6 +452,14 @@ var ReaderApi_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ReaderApi_DescribeConfigs_Handler,
 		},
 		{
+			MethodName: "ListDeletions",
+			Handler:    _ReaderApi_ListDeletions_Handler,
+		},
+		{
+			MethodName: "CheckStop",
+			Handler:    _ReaderApi_CheckStop_Handler,
+		},
+		{
 			MethodName: "NodeStatus",
 			Handler:    _ReaderApi_NodeStatus_Handler,
 		},
@@ -354,6 +472,11 @@ var ReaderApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "DescribeTopics",
 			Handler:       _ReaderApi_DescribeTopics_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadLog",
+			Handler:       _ReaderApi_ReadLog_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -47,6 +47,9 @@ type Handlers struct {
 	AlterPartitionReassignments func(context.Context, *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker            func(context.Context, *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error)
 	ListReassignments           func(context.Context, *controllerpb.ListReassignmentsRequest) (*controllerpb.ListReassignmentsResponse, error)
+	ListDeletions               func(context.Context, *controllerpb.ListDeletionsRequest) (*controllerpb.ListDeletionsResponse, error)
+	CheckStop                   func(context.Context, *controllerpb.CheckStopRequest) (*controllerpb.CheckStopResponse, error)
+	ReadLog                     func(*controllerpb.ReadLogRequest, grpc.ServerStreamingServer[controllerpb.ReadLogResponse]) error
 	DescribeConfigs             func(context.Context, *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error)
 }
 

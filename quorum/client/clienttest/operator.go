@@ -3,6 +3,10 @@ package clienttest
 import (
 	"context"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
@@ -46,4 +50,25 @@ func (c *Controller) ListReassignments(ctx context.Context, r *controllerpb.List
 func (c *Controller) DescribeConfigs(ctx context.Context, r *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error) {
 	h, _ := c.now()
 	return unary(ctx, r, h.DescribeConfigs)
+}
+
+// ListDeletions implements ReaderApi.
+func (c *Controller) ListDeletions(ctx context.Context, r *controllerpb.ListDeletionsRequest) (*controllerpb.ListDeletionsResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.ListDeletions)
+}
+
+// CheckStop implements ReaderApi.
+func (c *Controller) CheckStop(ctx context.Context, r *controllerpb.CheckStopRequest) (*controllerpb.CheckStopResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.CheckStop)
+}
+
+// ReadLog implements ReaderApi.
+func (c *Controller) ReadLog(r *controllerpb.ReadLogRequest, s grpc.ServerStreamingServer[controllerpb.ReadLogResponse]) error {
+	h, _ := c.now()
+	if h.ReadLog == nil {
+		return status.Error(codes.Unimplemented, "not set")
+	}
+	return h.ReadLog(r, s)
 }

@@ -18,7 +18,8 @@
 //
 // # Guarantees
 //
-// Ratios are taken within a round, and their median is reported, not the ratio of medians. A benchmark fails when what
+// What one goroutine computes is measured in processor time, what waits for disks and others by the clock. Ratios are taken
+// within a round, and their median is reported, not the ratio of medians. A benchmark fails when what
 // it measured did not happen: an error, a refusal, a record that was not acknowledged.
 //
 // # Goroutines

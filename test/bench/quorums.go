@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -178,13 +177,4 @@ func drive(callers int, call func() error) (Side, error) {
 		PerSecond: float64(len(took)) / time.Since(began).Seconds(), Median: time.Duration(Median(took)),
 		CPU: (cpuTime() - cpu) / float64(len(took)), Calls: len(took),
 	}, failed
-}
-
-// cpuTime is what the process has used of all cores, in microseconds.
-func cpuTime() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return microseconds(time.Duration(u.Utime.Nano() + u.Stime.Nano()))
 }

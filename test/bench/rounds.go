@@ -2,6 +2,7 @@ package bench
 
 import (
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -49,3 +50,13 @@ func quantile(values []float64, percent int) float64 {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// cpuTime is what the process has used of all processors, in microseconds. What runs beside it on the machine does not
+// count, and nor does waiting; work of the garbage collector does.
+func cpuTime() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return microseconds(time.Duration(u.Utime.Nano() + u.Stime.Nano()))
+}

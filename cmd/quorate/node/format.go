@@ -108,12 +108,12 @@ func Format(e *env.Env, o FormatOptions) (Identity, error) {
 	}
 	e.At("format.begin")
 	tmp := dir + formattingSuffix + RandomUUID().String()
-	if err := o.fill(e, tmp, id); err != nil {
+	if err := o.fill(e, tmp, id, modeOf(e, dir)); err != nil {
 		return id, &DirectoryError{errors.Join(fmt.Errorf("cannot format %s: %w", dir, err), e.FS.RemoveAll(tmp))}
 	}
 	e.At("format.filled")
-	if err := e.FS.Rename(tmp, dir); err != nil {
-		return id, &DirectoryError{errors.Join(fmt.Errorf("cannot put the new directory in place: %w; if %s is a mount point, use a folder in it", err, dir), e.FS.RemoveAll(tmp))}
+	if err := replaceEmpty(e, tmp, dir); err != nil {
+		return id, &DirectoryError{errors.Join(fmt.Errorf("cannot put the new directory in place: %w; if %s is a mount point or a link, use a folder in it", err, dir), e.FS.RemoveAll(tmp))}
 	}
 	e.At("format.renamed")
 	if err := e.FS.SyncDir(parent); err != nil {
@@ -121,6 +121,24 @@ func Format(e *env.Env, o FormatOptions) (Identity, error) {
 	}
 	e.At("format.done")
 	return id, nil
+}
+
+// modeOf is who may use an empty directory that is there already, or what a new one gets.
+func modeOf(e *env.Env, dir string) fs.FileMode {
+	if info, err := e.FS.Stat(dir); err == nil {
+		return info.Mode().Perm()
+	}
+	return 0o755
+}
+
+// replaceEmpty renames a directory to where nothing is, or an empty directory. The slash keeps a symbolic link from being
+// removed: the data would end up on another disk than its owner chose.
+func replaceEmpty(e *env.Env, tmp, dir string) error {
+	if err := e.FS.Remove(dir + string(filepath.Separator)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	e.At("format.empty-removed")
+	return e.FS.Rename(tmp, dir)
 }
 
 // identity checks the options and settles the directory id.
@@ -168,8 +186,8 @@ func (o FormatOptions) own() (InitialController, error) {
 }
 
 // fill writes a whole data directory.
-func (o FormatOptions) fill(e *env.Env, dir string, id Identity) (err error) {
-	if err := e.FS.MkdirAll(dir, 0o755); err != nil {
+func (o FormatOptions) fill(e *env.Env, dir string, id Identity, mode fs.FileMode) (err error) {
+	if err := e.FS.MkdirAll(dir, mode); err != nil {
 		return err
 	}
 	lock, err := e.FS.Lock(filepath.Join(dir, lockFile))

@@ -54,6 +54,47 @@ func TestFormatWritesIdentity(t *testing.T) {
 	}
 }
 
+// An empty directory that somebody made is taken, with its mode; a link to one is left alone.
+func TestFormatTakesAnEmptyDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, dir)
+	if _, err := node.Format(env.OS(""), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.CheckIdentity(env.OS("").FS, o.Config, ""); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Format(env.OS(""), options(t, link)); err == nil || !strings.Contains(err.Error(), "use a folder in it") {
+		t.Errorf("through a link: %v", err)
+	}
+	if _, err := os.Readlink(link); err != nil {
+		t.Errorf("the link is gone: %v", err)
+	}
+}
+
+// An operator may make the directory before format does.
+func TestFormatIntoEmptyDirectory(t *testing.T) {
+	dir := t.TempDir()
+	o := options(t, dir)
+	if _, err := node.Format(env.OS(""), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.CheckIdentity(env.OS("").FS, o.Config, o.ClusterID.String()); err != nil {
+		t.Error(err)
+	}
+}
+
 type death struct{}
 
 // A format that dies at any point leaves a directory that the next one formats, or that is formatted whole.

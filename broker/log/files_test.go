@@ -128,7 +128,7 @@ func TestMalformedCheckpointIsAStorageError(t *testing.T) {
 			r.write(dataDir+"/"+name, content)
 			_, err := r.tryStart()
 			var s *log.StorageError
-			if !errors.As(err, &s) || !errors.Is(err, log.ErrMalformed) {
+			if !errors.As(err, &s) || !errors.Is(err, log.ErrMalformed) || !strings.Contains(err.Error(), "remove the file") {
 				t.Errorf("%s %q: %v", name, content, err)
 			}
 		}

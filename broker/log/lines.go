@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -19,11 +20,22 @@ const (
 
 var checkpointFile = [checkpointKinds]string{highWatermarkFile, recoveryPointFile, logStartFile}
 
+// withoutCheckpoint says what happens when the file is not there.
+var withoutCheckpoint = [checkpointKinds]string{
+	"high watermarks are learnt from the other replicas again",
+	"every log is read and tested whole",
+	"every log begins at its first segment or leader epoch again",
+}
+
 var linesSeed = maphash.MakeSeed()
 
 func (m *Manager) readCheckpoints() (all [checkpointKinds]map[Name]int64, err error) {
 	for k := range checkpointKinds {
-		if all[k], err = readOffsets(m.env.FS, m.path(checkpointFile[k])); err != nil {
+		all[k], err = readOffsets(m.env.FS, m.path(checkpointFile[k]))
+		if errors.Is(err, ErrMalformed) {
+			return all, fmt.Errorf("%w; if the disk is sound, remove the file and start again: %s", err, withoutCheckpoint[k])
+		}
+		if err != nil {
 			return all, err
 		}
 	}

@@ -38,6 +38,8 @@ const (
 	LastMemberRemoved
 	// ServingBeforeClaimApplied: a controller decides before it has applied what was committed before its claim.
 	ServingBeforeClaimApplied
+	// NeverRepeated: a proposal whose answer was lost is not sent again.
+	NeverRepeated
 	bugs
 )
 
@@ -55,7 +57,7 @@ func (g Bug) String() string {
 	return [...]string{
 		"NoBug", "WatermarkByCommitted", "ShrinkWhenProposed", "AdmissionByWatermark", "NoBrokerEpoch", "DivergingFetchNoted",
 		"CutToOwnWatermark", "EntryFenceDropped", "ElectionOutsideISR", "NoEpochRiseWithoutLeader", "AnswerBeforeCommit",
-		"LastMemberRemoved", "ServingBeforeClaimApplied",
+		"LastMemberRemoved", "ServingBeforeClaimApplied", "NeverRepeated",
 	}[g]
 }
 

@@ -7,6 +7,7 @@
 // broker/partition, every record is replayed by package fsm/image, every entry that comes late is judged by package fsm.
 // The model itself holds only what those are told apart by: logs as sequences of (leader epoch, value), messages, and who
 // has applied what. The search visits every order of steps that a budget of harm allows. Harm is bounded, healing is not.
+// Of one state in some hundreds it is also tried what becomes of it once harm stops: everything has to come to peace.
 //
 // # Usage
 //
@@ -20,11 +21,11 @@
 // # Guarantees
 //
 // States are told apart by a fingerprint of their canonical form, so a state is expanded once. The first violation found in
-// a world has a shortest path. The same world, bug and budget give the same search. What is merged or left out can hide
+// a world has a shortest path, unless it is one that shows only in healing. The same world, bug and budget give the same search. What is merged or left out can hide
 // a state, but never makes one up: each step of a path is a call of the real functions.
 //
-// Left out: time (a broker's session or a follower's lag is over when the search says so), several requests in one
-// batch, and reads by clients beyond what the high watermark shows.
+// Left out: time (a broker's session or a follower's lag is over when the search says so), several partitions in one
+// request, controlled shutdown, deletion of topics, and reads by clients beyond what the high watermark shows.
 //
 // # Goroutines
 //

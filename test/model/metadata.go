@@ -139,7 +139,7 @@ func (w *World) resend(id image.BrokerID, part int, repeat bool) *World {
 		return nil
 	}
 	next := w.fork()
-	if repeat && !next.spend(Repeated) {
+	if !repeat && w.m.bug == NeverRepeated || repeat && !next.spend(Repeated) {
 		return nil
 	}
 	next.send(message{from: id, life: b.life, senderEpoch: b.epoch, part: part, proposal: r.sent})

@@ -63,7 +63,7 @@ func TestWorlds(t *testing.T) {
 // describe prints what a search covered: states, depth, and the share of the shortest paths that each harm is on.
 func describe(r *model.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "states=%d steps=%d depth=%d decisions=%d", r.States, r.Steps, r.Depth, r.Decisions)
+	fmt.Fprintf(&b, "states=%d steps=%d depth=%d decisions=%d healed=%d", r.States, r.Steps, r.Depth, r.Decisions, r.Healed)
 	if r.Exhausted {
 		b.WriteString(" exhausted")
 	}
@@ -90,6 +90,7 @@ func TestPlantedBugs(t *testing.T) {
 		model.AnswerBeforeCommit:        {"any", "ReplicationQuorumSuperset"},
 		model.LastMemberRemoved:         {"alone", "LastMemberStays"},
 		model.ServingBeforeClaimApplied: {"sessions", "MetadataLogMatching"},
+		model.NeverRepeated:             {"network", "Converges"},
 	}
 	for _, bug := range model.Bugs() {
 		t.Run(bug.String(), func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestSearchRepeats(t *testing.T) {
 }
 
 // TestTranscripts leads worlds step by step: paths that the search has found once. A file begins with "world NAME [bug=NAME]"; every
-// other verb is a step, as the search prints it, or "state".
+// other verb is a step, as the search prints it, "heal" or "state".
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var st *model.Stage
@@ -147,8 +148,11 @@ func TestTranscripts(t *testing.T) {
 				}
 				return "ok\n"
 			}
-			if d.Cmd == "state" {
+			switch d.Cmd {
+			case "state":
 				return st.String()
+			case "heal":
+				return st.Heal()
 			}
 			verb := d.Cmd
 			for _, a := range d.CmdArgs {

@@ -16,10 +16,14 @@ type Result struct {
 	With [harms]int
 	// Decisions is how many entries of the metadata log were decided.
 	Decisions int
+	// Healed is of how many states it was tried whether they heal.
+	Healed int
 	// Violation is what was found broken, nil if nothing.
 	Violation error
 
 	path []action
+	// unhealed tells that the violation showed when the last state of the path was healed.
+	unhealed bool
 }
 
 // within tells whether what may follow with this much harm left is among what may follow with other.
@@ -38,6 +42,7 @@ func (r *Result) Add(other *Result) {
 	r.Steps += other.Steps
 	r.Depth = max(r.Depth, other.Depth)
 	r.Decisions += other.Decisions
+	r.Healed += other.Healed
 	for h := range r.With {
 		r.With[h] += other.With[h]
 	}
@@ -58,7 +63,14 @@ type search struct {
 	visits []visit
 	// queue holds the worlds that are not expanded yet, at the places of their visits.
 	queue []*World
-	r     *Result
+	// samples are the states of which it is tried whether they heal, once no state was found broken.
+	samples []sample
+	r       *Result
+}
+
+type sample struct {
+	index int
+	world *World
 }
 
 // Search visits a world breadth first until it breaks, is exhausted, or statesMax states were reached.
@@ -87,6 +99,9 @@ func Search(cfg Config, bug Bug, statesMax int) Result {
 	}
 	r.Exhausted = next == len(s.visits)
 	r.States, r.Decisions = len(s.visits), m.decisions
+	if r.Violation == nil {
+		s.heal()
+	}
 	return r
 }
 
@@ -127,11 +142,32 @@ func (s *search) reach(w *World, v visit) bool {
 		}
 	}
 	if err := w.check(); err != nil {
-		s.r.Violation = err
-		for i := len(s.visits) - 1; s.visits[i].from >= 0; i = int(s.visits[i].from) {
-			s.r.path = append([]action{unpack(s.visits[i].by)}, s.r.path...)
-		}
+		s.broken(len(s.visits)-1, err)
 		return true
 	}
+	if len(s.visits)%healEvery == 0 {
+		s.samples = append(s.samples, sample{len(s.visits) - 1, w})
+	}
 	return false
+}
+
+// broken notes a violation and how it was reached.
+func (s *search) broken(index int, err error) {
+	s.r.Violation = err
+	for i := index; s.visits[i].from >= 0; i = int(s.visits[i].from) {
+		s.r.path = append(s.r.path, unpack(s.visits[i].by))
+	}
+	slices.Reverse(s.r.path)
+}
+
+// heal tries whether the samples heal.
+func (s *search) heal() {
+	for _, x := range s.samples {
+		s.r.Healed++
+		if err := x.world.heal(); err != nil {
+			s.r.unhealed = true
+			s.broken(x.index, err)
+			return
+		}
+	}
 }

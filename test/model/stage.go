@@ -45,6 +45,17 @@ func (st *Stage) Do(verb string) (string, error) {
 	return st.b.String(), nil
 }
 
+// Heal makes the steps that undo harm until nothing changes any more, prints them, and tells what is still wrong.
+func (st *Stage) Heal() string {
+	st.b.Reset()
+	if err := st.w.heal(); err != nil {
+		fmt.Fprintf(&st.b, "broken: %v\n", err)
+	} else {
+		st.b.WriteString("at peace\n")
+	}
+	return st.b.String()
+}
+
 // String prints the world as it stands.
 func (st *Stage) String() string { return st.w.String() }
 
@@ -80,6 +91,9 @@ func (r *Result) Transcript() string {
 			return err.Error()
 		}
 		fmt.Fprintf(&b, "\n%v\n----\n%s", a, out)
+	}
+	if r.unhealed {
+		fmt.Fprintf(&b, "\nheal\n----\n%s", st.Heal())
 	}
 	return b.String()
 }

@@ -10,6 +10,9 @@ import (
 // healEvery is how many states lie between two of which it is tried whether they heal.
 const healEvery = 199
 
+// converges is the promise that healing keeps.
+const converges = "Converges"
+
 // healRoundsMax bounds the rounds of healing steps. Each round in which something happens brings a world nearer to peace.
 const healRoundsMax = 100
 
@@ -33,7 +36,7 @@ func (w *World) heal() error {
 			return w.converged()
 		}
 	}
-	return fmt.Errorf("Converges: not at peace after %d rounds", healRoundsMax)
+	return fmt.Errorf("%s: not at peace after %d rounds", converges, healRoundsMax)
 }
 
 // healing are the steps that undo harm. Records are not produced, leaders not balanced and moves not begun, for these would
@@ -69,7 +72,7 @@ func (w *World) converged() error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("Converges: %w", err)
+		return fmt.Errorf("%s: %w", converges, err)
 	}
 	return nil
 }

@@ -163,6 +163,9 @@ func (n *node) entries(d decided) outcome {
 		}
 	}
 	last.last, last.answer = true, d.answer
+	if last.bad == nil {
+		last.bad = invariant.Rest(last.im) // what need not hold between the parts of a decision holds now
+	}
 	for _, r := range d.reasons {
 		n.m.trace("because %v", r)
 	}

@@ -1,0 +1,207 @@
+package model
+
+import (
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/record"
+	"github.com/quorate/quorate/quorum/controller"
+)
+
+// pendingMax bounds decisions that are made and not committed.
+const pendingMax = 2
+
+// pending counts the decisions that are made and not committed.
+func (w *World) pending() (n int) {
+	for d := w.newest; d != w.tip; d = d.parent {
+		if d.last {
+			n++
+		}
+	}
+	return n
+}
+
+// decide makes a decision on the newest entry. It returns nil if that writes nothing and answers nobody.
+func (w *World) decide(r request, make func(*node) decided) *World {
+	if w.pending() >= pendingMax {
+		return nil
+	}
+	on := w.m.bug.base(w)
+	o := on.decide(r, func() decided { return make(on) })
+	if len(o.entries) == 0 {
+		return nil
+	}
+	next := w.fork()
+	if on != w.newest {
+		next.standing(o.entries)
+		return next
+	}
+	next.newest = o.entries[len(o.entries)-1]
+	if w.m.bug == AnswerBeforeCommit && next.newest.answer != nil && next.newest.answer.message != nil {
+		next.deliver(next.newest.answer)
+	}
+	return next.commitAll()
+}
+
+// commitAll commits at once what no failover can take away any more.
+func (w *World) commitAll() *World {
+	if w.left.Of[Failover] > 0 && w.left.Total > 0 {
+		return w
+	}
+	for w.tip != w.newest {
+		w.commitNext()
+	}
+	return w
+}
+
+// commitOne commits the oldest entry that is not committed.
+func (w *World) commitOne() *World {
+	if w.tip == w.newest {
+		return nil
+	}
+	next := w.fork()
+	next.commitNext()
+	return next
+}
+
+func (w *World) commitNext() {
+	n := w.newest
+	for n.parent != w.tip {
+		n = n.parent
+	}
+	before := w.tip
+	w.tip = n
+	if n.bad != nil {
+		w.bad = n.bad
+	}
+	w.m.trace("apply offset=%d claim=%d", n.im.Offset(), n.claim)
+	for i := range w.promises {
+		old, _ := before.im.Partition(w.m.ids[i])
+		p, _ := n.im.Partition(w.m.ids[i])
+		w.m.trace("t-%d %v", i, p)
+		w.excuse(n, i, old, p)
+	}
+	if n.answer != nil && (w.m.bug != AnswerBeforeCommit || n.answer.message == nil) {
+		w.deliver(n.answer)
+	}
+}
+
+// excuse takes back promises that nobody makes. An unclean election keeps what the new leader has. So does the registration
+// after a crash of the machine without eligible leader replicas: the last member stays in the ISR whatever it lost (KIP-966
+// is there to end that).
+func (w *World) excuse(n *node, part int, old, p image.Partition) {
+	heir := image.NoBroker
+	switch {
+	case p.Recovering && isOutsider(old, p.Leader):
+		heir = p.Leader
+	case !w.m.cfg.ELR && len(p.ISR) == 1 && registers(n, p.ISR[0]) && w.broker(p.ISR[0]).short:
+		heir = p.ISR[0]
+	default:
+		return
+	}
+	promises := append([]promise(nil), w.promises...)
+	q := &promises[part]
+	q.committed = q.committed[:common(q.committed, w.broker(heir).parts[part].log.entries)]
+	if p.Recovering {
+		q.unclean = p.LeaderEpoch
+	}
+	w.promises = promises
+}
+
+// isOutsider tells whether the leader comes from outside what an election without loss may choose from.
+func isOutsider(old image.Partition, leader image.BrokerID) bool {
+	return leader != image.NoBroker && leader != old.Leader && !image.Contains(candidates(old), leader)
+}
+
+// candidates are those that an election without loss may choose from, if they are active.
+func candidates(p image.Partition) []image.BrokerID {
+	if len(p.ISR) > 0 {
+		return p.ISR
+	}
+	return p.ELR
+}
+
+// registers tells whether the entry opens a life of the broker.
+func registers(n *node, id image.BrokerID) bool {
+	for _, r := range n.records {
+		if b := r.GetRegisterBroker(); b != nil && image.BrokerID(b.BrokerId) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver gives an answer whose decision is committed: a proposal's to the network, a registration's to the broker.
+func (w *World) deliver(a *answer) {
+	if a.message != nil {
+		w.send(*a.message)
+		return
+	}
+	b := w.edit(image.BrokerID(a.broker))
+	if b.life != a.life {
+		return
+	}
+	b.epoch, b.registered, b.short, b.wiped = a.epoch, a.offset, false, false
+}
+
+// standing puts entries into the log that were not decided on its end. The real verdict decides whether they count.
+func (w *World) standing(entries []*node) {
+	for _, e := range entries {
+		s := fsm.State{
+			ClaimIndex: w.tip.claim, ClaimTerm: w.tip.claim, ExpectedSequence: w.tip.sequence + 1, Offset: w.tip.im.Offset(),
+		}
+		raw := record.RawEntry{Count: len(e.records)}
+		raw.ClaimIndex, raw.Term, raw.Sequence, raw.BaseOffset = e.claim, e.claim, e.sequence, e.base
+		if w.m.bug == ServingBeforeClaimApplied {
+			raw.ClaimIndex, raw.Term, raw.Sequence = s.ClaimIndex, s.ClaimTerm, s.ExpectedSequence
+		}
+		v, why := fsm.Judge(s, w.tip.claim, &raw)
+		if w.m.bug == EntryFenceDropped {
+			v = fsm.Apply
+		}
+		w.m.trace("%v: %s", v, why)
+		switch v {
+		case fsm.Halt:
+			w.fail("MetadataLogMatching", "an entry stands in the log that every replica must halt at: %s", why)
+			return
+		case fsm.Apply:
+			w.newest = w.newest.entry(e.records, w.newest.live)
+			w.newest.last = true
+			w.commitNext()
+		}
+	}
+}
+
+// land lets an entry of the controller before the failover come to stand in the log.
+func (w *World) land() *World {
+	if w.stale == nil || w.tip != w.newest {
+		return nil
+	}
+	next := w.fork()
+	next.stale = nil
+	next.standing([]*node{w.stale})
+	return next
+}
+
+// failover lets another controller become active. What was not committed is gone, except that one entry of it may still
+// come. The claim gives every broker a new session and decides what was left undone.
+func (w *World) failover() *World {
+	next := w.fork()
+	if !next.spend(Failover) {
+		return nil
+	}
+	if w.newest != w.tip {
+		next.stale = w.newest
+		for next.stale.parent != w.tip {
+			next.stale = next.stale.parent
+		}
+	}
+	next.tip = w.tip.claimed()
+	next.newest = next.tip
+	o := next.newest.decide(request{kind: doFailover, a: 1}, func() decided {
+		return plain(controller.Activate(next.tip.view(next.tip.live, begin)))
+	})
+	if len(o.entries) > 0 {
+		next.newest = o.entries[len(o.entries)-1]
+	}
+	return next.commitAll()
+}

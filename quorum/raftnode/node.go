@@ -164,7 +164,8 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
 		}
 		if err != nil && damaged() > 0 {
-			err = fmt.Errorf("%w; %d snapshots are damaged: remove this node from the quorum, format it anew and add it again", err, damaged())
+			err = fmt.Errorf("%w; %d snapshots are damaged in %s: remove this node from the quorum, format it anew and add it again",
+				err, damaged(), n.snapshots.dir)
 		}
 	}()
 	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), n.cfg.FSM, n.stores.log, n.parts.stable(n.stores.stable),

@@ -21,8 +21,9 @@
 // # Guarantees
 //
 // States are told apart by a fingerprint of their canonical form, so a state is expanded once. The first violation found in
-// a world has a shortest path, unless it is one that shows only in healing. The same world, bug and budget give the same search. What is merged or left out can hide
-// a state, but never makes one up: each step of a path is a call of the real functions.
+// a world has a shortest path, unless it is one that shows only in healing. The same world, bug and budget give the same
+// search. What is merged or left out can hide a state, but never makes one up: each step of a path is a call of the real
+// functions.
 //
 // Left out: time (a broker's session or a follower's lag is over when the search says so), several partitions in one
 // request, controlled shutdown, deletion of topics, and reads by clients beyond what the high watermark shows.

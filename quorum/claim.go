@@ -32,6 +32,8 @@ type claim struct {
 	ready     []*proposal
 	sent      []*proposal
 	sentBytes int
+	// parked counts the answers that wait in open, ready and sent.
+	parked int
 }
 
 // claimAttempt is a claim that has been proposed.
@@ -141,6 +143,7 @@ func (l *loop) onProposed(p *proposal, out raftnode.Outcome) {
 	c := l.claim
 	c.sent = c.sent[1:]
 	c.sentBytes -= len(p.data)
+	c.parked -= len(p.parked)
 	c.committed = p.image
 	l.metrics.EntriesCommitted.Add(1)
 	answerAll(p, result{image: p.image})

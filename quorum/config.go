@@ -32,6 +32,9 @@ const (
 	smallEntriesInFlightMax = 4
 	// proposalsAwaitedMax bounds the outcomes awaited: a window, what is left of the one before, and claims.
 	proposalsAwaitedMax = 4 * entriesInFlightMax
+	// answersParkedMax bounds the answers that wait for commits, reads and heartbeats among them. While there are that many
+	// no further request is decided.
+	answersParkedMax = 2 * operationsQueuedMax
 	// entriesReadyMax bounds the entries of large decisions that wait for the window.
 	// While there are that many no further request is decided.
 	entriesReadyMax = 64

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"io"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -14,8 +15,12 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// recentImagesMax is how many images are kept for reads at an offset. They share all that did not change between them.
-const recentImagesMax = 1024
+// recentImagesMax and recentRecordsMax bound the images kept for reads at an offset, by their number and by the records
+// between them: they share all that did not change, so the records are what they cost.
+const (
+	recentImagesMax  = 1024
+	recentRecordsMax = 100_000
+)
 
 // machine is the FSM as Raft drives it, and what this node remembers beside it: who claimed last, and the images of
 // the newest entries.
@@ -83,8 +88,12 @@ func (m *machine) noteImage(im *image.Image) {
 	if n := len(m.recent); n > 0 && m.recent[n-1].Offset() >= im.Offset() {
 		return // an entry without records
 	}
-	if len(m.recent) >= recentImagesMax {
-		m.recent = append(m.recent[:0], m.recent[1:]...)
+	drop := 0
+	for drop < len(m.recent) && (len(m.recent)-drop >= recentImagesMax || im.Offset()-m.recent[drop].Offset() > recentRecordsMax) {
+		drop++
+	}
+	if drop > 0 {
+		m.recent = slices.Delete(m.recent, 0, drop)
 	}
 	m.recent = append(m.recent, im)
 }

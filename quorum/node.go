@@ -115,7 +115,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	parts.Go(func() { n.loop.run(running) })
-	parts.Go(func() { _ = n.raft.Run(running) })
+	parts.Go(func() { n.raft.Run(running) })
 	parts.Go(func() { n.keepRegistered(running) })
 	failed := make(chan error, 1)
 	n.serve(running, listener, &parts, failed)
@@ -155,7 +155,7 @@ func (n *Node) serve(ctx context.Context, listener net.Listener, parts *sync.Wai
 // shutdown hands leadership over first: a planned stop then costs the cluster milliseconds, not an election.
 func (n *Node) shutdown(stop context.CancelFunc, parts *sync.WaitGroup) error {
 	n.health.Shutdown()
-	if n.loop.active.Load() != nil {
+	if n.raft.Leadership().Leader && n.hasPeers() {
 		ctx, cancel := context.WithTimeout(context.Background(), transferWait)
 		if err := n.raft.TransferLeadership(ctx); err != nil {
 			n.cfg.Logger.Warn("leadership not handed over", "error", err)
@@ -169,6 +169,18 @@ func (n *Node) shutdown(stop context.CancelFunc, parts *sync.WaitGroup) error {
 	parts.Wait()
 	n.open.Store(false)
 	return errors.Join(n.client.Close(), n.raft.Close())
+}
+
+// hasPeers tells whether there is another voter to hand leadership to.
+func (n *Node) hasPeers() bool {
+	configuration, err := n.raft.GetConfiguration()
+	voters := 0
+	for _, s := range configuration.Servers {
+		if s.Voter {
+			voters++
+		}
+	}
+	return err == nil && voters > 1
 }
 
 // Metrics are the node's counters.

@@ -55,24 +55,25 @@ func (l *loop) decide(op *operation) {
 	if decide == nil {
 		c.open.due = true
 		c.open.parked = append(c.open.parked, parked{answer: op.answer})
+		c.parked++
 		return
 	}
 	l.metrics.OperationsDecided.Add(1)
 	p := decide(l.view())
-	if p.liveness != nil {
-		c.liveness = *p.liveness
-	}
 	if p.err != nil {
 		op.answer(result{err: p.err})
 		return
 	}
 	l.explain(op.cause, p, c.pending)
-	if len(p.records) == 0 {
-		l.park(parked{response: p.response, answer: op.answer})
-		return
-	}
 	if err := l.append(op.cause, p); err != nil {
 		op.answer(result{err: err})
+		return
+	}
+	if p.liveness != nil {
+		c.liveness = *p.liveness
+	}
+	if len(p.records) == 0 {
+		l.park(parked{response: p.response, answer: op.answer})
 		return
 	}
 	l.env.At("controller.decided." + op.cause.GetName())
@@ -85,6 +86,7 @@ func (l *loop) decide(op *operation) {
 // park lets an answer wait for everything it may rest on: what was decided before it, committed or not.
 func (l *loop) park(p parked) {
 	c := l.claim
+	c.parked++
 	switch {
 	case !c.open.empty():
 		c.open.parked = append(c.open.parked, p)
@@ -95,6 +97,7 @@ func (l *loop) park(p parked) {
 		last := c.sent[len(c.sent)-1]
 		last.parked = append(last.parked, p)
 	default:
+		c.parked--
 		p.answer(result{response: p.response, image: c.committed})
 	}
 }
@@ -212,9 +215,15 @@ func (l *loop) flush() {
 		l.fsm.Offer(fsm.Offer{ClaimIndex: p.claimIndex, Sequence: p.sequence, Image: p.image})
 		l.env.At("controller.propose")
 		p.raft = l.raft.Apply(p.data)
-		l.waiter.Add(p.raft)
 		c.sent = append(c.sent, p)
 		c.sentBytes += len(p.data)
+		if !l.waiter.Add(p.raft) { // nobody would tell its outcome, and the claim would stand still
+			l.renounce("too many proposals are awaited")
+			if l.leadership.Leader {
+				l.proposeClaim()
+			}
+			return
+		}
 	}
 }
 
@@ -230,5 +239,5 @@ func (c *claim) wantsEntry() bool {
 
 // hasRoom tells whether another request may be decided.
 func (c *claim) hasRoom() bool {
-	return len(c.ready) < entriesReadyMax && c.open.bytes < entryBytesTarget
+	return len(c.ready) < entriesReadyMax && c.open.bytes < entryBytesTarget && c.parked < answersParkedMax
 }

@@ -140,18 +140,6 @@ func (lv Liveness) Stale(im *image.Image, now time.Time, timeout time.Duration) 
 	return ids
 }
 
-// NextExpiry returns when the first session ends if nobody is heard; ok is false if no broker is unfenced.
-func (lv Liveness) NextExpiry(im *image.Image, timeout time.Duration) (at time.Time, ok bool) {
-	for _, beat := range lv.beats {
-		if b, known := im.Broker(beat.Broker); known && !b.Fenced {
-			if end := beat.LastContact.Add(timeout); !ok || end.Before(at) {
-				at, ok = end, true
-			}
-		}
-	}
-	return at, ok
-}
-
 // LowestActiveOffset returns the lowest metadata offset that the active brokers other than except have told;
 // [image.NoOffset] as long as one of them told none, and the largest offset if there is no such broker.
 func (lv Liveness) LowestActiveOffset(im *image.Image, except image.BrokerID) image.MetadataOffset {

@@ -52,19 +52,6 @@ func TestStaleOrder(t *testing.T) {
 	}
 }
 
-// H11: the next expiry is that of the longest silent unfenced broker.
-func TestNextExpiry(t *testing.T) {
-	h, start := livenessFixture(t)
-	lv := h.liveness.Heard(0, start.Add(4*time.Millisecond), 1, 0).Heard(1, start.Add(2*time.Millisecond), 1, 0).Heard(2, start.Add(3*time.Millisecond), 1, 0)
-	at, ok := lv.NextExpiry(h.image, 10*time.Millisecond)
-	if !ok || !at.Equal(start.Add(12*time.Millisecond)) {
-		t.Errorf("next expiry %v, %v", at.Sub(start), ok)
-	}
-	if _, ok := controller.NewLiveness(image.Empty(), start).NextExpiry(image.Empty(), time.Second); ok {
-		t.Error("an expiry without brokers")
-	}
-}
-
 // A controller that did not run for longer than a heartbeat interval gives everybody a full new session (F27b).
 func TestTickRenewsSessionsAfterGap(t *testing.T) {
 	h, start := livenessFixture(t)

@@ -65,7 +65,7 @@ func ReadConfiguration(e *env.Env, dir string) (Configuration, error) {
 	if err != nil {
 		return Configuration{}, openError(dir, logFile, err)
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, newHCLog(slog.New(slog.DiscardHandler)))
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, newHCLog(slog.New(slog.DiscardHandler), e.Clock))
 	if err != nil {
 		return Configuration{}, errors.Join(err, closeLog())
 	}

@@ -334,7 +334,7 @@ func (c *cluster) rawPeer(from *member, servers []Server) *transport {
 		conf.Servers = append(conf.Servers, s.raft())
 	}
 	provider := newAddressProvider(layer.self, func() raft.Configuration { return conf })
-	return newTransport(layer, provider, time.Second, newHCLog(slog.New(slog.DiscardHandler)))
+	return newTransport(layer, provider, time.Second, newHCLog(slog.New(slog.DiscardHandler), env.OS("").Clock))
 }
 
 func (t *transport) closeAll() {

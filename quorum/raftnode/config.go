@@ -201,6 +201,6 @@ func (c Config) raftConfig(notify chan<- bool) *raft.Config {
 	rc.PreVoteDisabled = false
 	rc.RestoreCommittedLogs = false // broken in v1.8.0: loses the peer set, or NewRaft never returns
 	rc.NotifyCh = notify
-	rc.Logger = newHCLog(c.Logger)
+	rc.Logger = newHCLog(c.Logger, c.Env.Clock)
 	return rc
 }

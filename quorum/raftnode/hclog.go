@@ -6,23 +6,34 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/quorate/quorate/quorum/env"
 )
 
 // levelTrace is below slog's lowest name.
 const levelTrace = slog.LevelDebug - 4
 
-// hcLog hands the library's lines to slog.
+// hcLog hands the library's lines to slog. What the library says of a peer that does not answer, several times a second for as
+// long as that lasts, is said once in an interval.
 type hcLog struct {
-	logger *slog.Logger
-	name   string
-	args   []any
+	logger  *slog.Logger
+	repeats *repeats
+	name    string
+	args    []any
 }
 
 var _ hclog.Logger = (*hcLog)(nil)
 
-func newHCLog(logger *slog.Logger) hclog.Logger { return &hcLog{logger: logger, name: "raft"} }
+func newHCLog(logger *slog.Logger, clock env.Clock) hclog.Logger {
+	return &hcLog{logger: logger, repeats: newRepeats(clock), name: "raft"}
+}
+
+// repeatedPrefix begins the lines about calls that failed.
+const repeatedPrefix = "failed to "
 
 func slogLevel(level hclog.Level) slog.Level {
 	switch level {
@@ -53,7 +64,25 @@ func (l *hcLog) Log(level hclog.Level, msg string, args ...any) {
 			all = append(all, arg)
 		}
 	}
+	if at >= slog.LevelWarn && strings.HasPrefix(msg, repeatedPrefix) {
+		if strings.Contains(fmt.Sprint(all...), net.ErrClosed.Error()) {
+			at = slog.LevelDebug // a connection that was closed on purpose
+		}
+		skipped, ok := l.repeats.allow(msg + fmt.Sprint(firstOf(args)))
+		if !ok {
+			return
+		}
+		all = append(all, "repeated", skipped)
+	}
 	l.logger.Log(ctx, at, msg, all...)
+}
+
+// firstOf is the first value of a line, which names the peer.
+func firstOf(args []any) any {
+	if len(args) < 2 {
+		return nil
+	}
+	return args[1]
 }
 
 func (l *hcLog) enabled(level slog.Level) bool {

@@ -151,7 +151,7 @@ func (n *Node) openTransport(ctx context.Context) error {
 		}
 		return raft.Configuration{}
 	})
-	n.transport = newTransport(n.layer, provider, n.cfg.RPCTimeout, newHCLog(n.cfg.Logger))
+	n.transport = newTransport(n.layer, provider, n.cfg.RPCTimeout, newHCLog(n.cfg.Logger, n.cfg.Env.Clock))
 	return nil
 }
 
@@ -174,15 +174,15 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 
 // Run takes a snapshot whenever Config.SnapshotBytes were logged since the last one, until the context ends. The library
 // counts entries itself.
-func (n *Node) Run(ctx context.Context) error {
+func (n *Node) Run(ctx context.Context) {
 	ticker := time.NewTicker(snapshotCheckInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-n.stopped:
-			return nil
+			return
 		case <-ticker.C:
 		}
 		if n.metrics.LogBytes.Load()-n.snapshots.bytesCovered.Load() < n.cfg.SnapshotBytes {

@@ -487,7 +487,7 @@ func TestEachNoticeOfLeadershipIsATakeover(t *testing.T) {
 }
 
 func TestMandatorySettings(t *testing.T) {
-	cfg := Config{ID: one, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
+	cfg := Config{ID: one, Env: env.OS(""), Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 	rc := cfg.raftConfig(nil)
 	if rc.RestoreCommittedLogs || rc.PreVoteDisabled || rc.ShutdownOnRemove || !rc.BatchApplyCh || !rc.NoLegacyTelemetry {
 		t.Errorf("a switch is wrong: %+v", rc)
@@ -538,7 +538,7 @@ func TestValidateNamesTheField(t *testing.T) {
 
 func TestLibraryLinesGoToSlog(t *testing.T) {
 	var log logBuffer
-	l := newHCLog(slog.New(slog.NewTextHandler(&log, nil))).With("with", 1).Named("part")
+	l := newHCLog(slog.New(slog.NewTextHandler(&log, nil)), env.OS("").Clock).With("with", 1).Named("part")
 	l.Debug("hidden")
 	l.Warn("shown", "servers", hclog.Fmt("%+v", []int{1, 2}))
 	l.Error("bad")

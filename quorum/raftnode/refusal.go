@@ -50,41 +50,56 @@ func action(v verdict, meant, found string) string {
 
 // refusalLog logs a refusal once in an interval for each reason and remote side.
 type refusalLog struct {
-	logger *slog.Logger
-	clock  env.Clock
-
-	mu   sync.Mutex
-	last map[string]*refusalSeen
-}
-
-type refusalSeen struct {
-	at      time.Time
-	skipped int
+	logger  *slog.Logger
+	repeats *repeats
 }
 
 func newRefusalLog(logger *slog.Logger, clock env.Clock) *refusalLog {
-	return &refusalLog{logger: logger, clock: clock, last: make(map[string]*refusalSeen)}
+	return &refusalLog{logger: logger, repeats: newRepeats(clock)}
 }
 
 // warn logs unless the key was logged within the interval.
 func (l *refusalLog) warn(key, msg string, attrs ...any) {
-	now := l.clock.Now()
-	l.mu.Lock()
-	seen := l.last[key]
+	if skipped, ok := l.repeats.allow(key); ok {
+		l.logger.Warn(msg, append(attrs, "repeated", skipped)...)
+	}
+}
+
+// repeats lets a line of each key pass once in an interval.
+type repeats struct {
+	clock env.Clock
+
+	mu   sync.Mutex
+	last map[string]*lineSeen
+}
+
+type lineSeen struct {
+	at      time.Time
+	skipped int
+}
+
+func newRepeats(clock env.Clock) *repeats {
+	return &repeats{clock: clock, last: make(map[string]*lineSeen)}
+}
+
+// allow tells whether a line of the key may pass now, and how many did not since the last one that did.
+func (r *repeats) allow(key string) (skipped int, ok bool) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.last[key]
 	if seen == nil {
-		if len(l.last) >= refusalsKnownMax {
-			clear(l.last)
+		if len(r.last) >= refusalsKnownMax {
+			clear(r.last)
 		}
-		seen = &refusalSeen{at: now.Add(-refusalLogInterval)}
-		l.last[key] = seen
+		seen = &lineSeen{at: now.Add(-refusalLogInterval)}
+		r.last[key] = seen
 	}
 	if now.Sub(seen.at) < refusalLogInterval {
 		seen.skipped++
-		l.mu.Unlock()
-		return
+		return 0, false
 	}
-	skipped := seen.skipped
+	skipped = seen.skipped
 	seen.at, seen.skipped = now, 0
-	l.mu.Unlock()
-	l.logger.Warn(msg, append(attrs, "repeated", skipped)...)
+	return skipped, true
 }

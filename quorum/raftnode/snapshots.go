@@ -29,7 +29,7 @@ type snapshotStore struct {
 }
 
 func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, error) {
-	inner, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, snapshotsKept, newHCLog(cfg.Logger))
+	inner, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, snapshotsKept, newHCLog(cfg.Logger, cfg.Env.Clock))
 	if err != nil {
 		return nil, err
 	}

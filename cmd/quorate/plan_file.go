@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quorate/quorate/quorum/env"
@@ -65,6 +66,9 @@ func parsePlan(data []byte) (moves []move, at int, err error) {
 		return nil, 0, errors.New(`there are no "partitions"`)
 	}
 	starts := entryStarts(data)
+	if len(starts) != len(plan.Partitions) {
+		return nil, 0, errors.New(`"partitions" is not one list`)
+	}
 	first := map[partitionName]int{}
 	for i, e := range plan.Partitions {
 		if err := e.check(); err != nil {
@@ -108,38 +112,38 @@ func (e planEntry) check() error {
 	return nil
 }
 
-// entryStarts finds where each entry of the partitions begins, in data that has been read as a plan.
-func entryStarts(data []byte) []int {
-	var starts []int
+// entryStarts finds where each entry of the partitions begins, in data that has been read as a plan. Of keys that come
+// twice the last counts, and case does not, as in the reading itself.
+func entryStarts(data []byte) (starts []int) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if _, err := d.Token(); err != nil { // {
 		return nil
 	}
 	for d.More() {
 		key, err := d.Token()
-		if err != nil {
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
 			return starts
 		}
-		var skip json.RawMessage
-		if key != "partitions" {
-			if d.Decode(&skip) != nil {
-				return starts
-			}
-			continue
+		if name, ok := key.(string); ok && strings.EqualFold(name, "partitions") {
+			starts = elementStarts(value, int(d.InputOffset())-len(value))
 		}
-		starts = nil                         // of keys that come twice the last counts
-		if _, err := d.Token(); err != nil { // [
+	}
+	return starts
+}
+
+// elementStarts finds the elements of an array that stands at a byte.
+func elementStarts(array []byte, at int) (starts []int) {
+	d := json.NewDecoder(bytes.NewReader(array))
+	if _, err := d.Token(); err != nil { // [
+		return nil
+	}
+	for d.More() {
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
 			return starts
 		}
-		for d.More() {
-			if d.Decode(&skip) != nil {
-				return starts
-			}
-			starts = append(starts, int(d.InputOffset())-len(skip))
-		}
-		if _, err := d.Token(); err != nil { // ]
-			return starts
-		}
+		starts = append(starts, at+int(d.InputOffset())-len(value))
 	}
 	return starts
 }

@@ -104,7 +104,7 @@ func (l *hcLog) IsError() bool { return l.enabled(slog.LevelError) }
 func (l *hcLog) ImpliedArgs() []any { return l.args }
 
 func (l *hcLog) With(args ...any) hclog.Logger {
-	return &hcLog{logger: l.logger, name: l.name, args: append(l.args[:len(l.args):len(l.args)], args...)}
+	return &hcLog{logger: l.logger, repeats: l.repeats, name: l.name, args: append(l.args[:len(l.args):len(l.args)], args...)}
 }
 
 func (l *hcLog) Name() string { return l.name }
@@ -112,7 +112,7 @@ func (l *hcLog) Name() string { return l.name }
 func (l *hcLog) Named(name string) hclog.Logger { return l.ResetNamed(l.name + "." + name) }
 
 func (l *hcLog) ResetNamed(name string) hclog.Logger {
-	return &hcLog{logger: l.logger, name: name, args: l.args}
+	return &hcLog{logger: l.logger, repeats: l.repeats, name: name, args: l.args}
 }
 
 // SetLevel does nothing: slog's handler decides.

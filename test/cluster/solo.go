@@ -19,7 +19,7 @@ import (
 type Solo struct {
 	Dir, Config, DataDir string
 	ClusterID, Directory string
-	Raft, HTTP           string
+	GRPC, Raft, HTTP     string
 
 	binary string
 }
@@ -28,12 +28,14 @@ type Solo struct {
 func NewSolo(t testing.TB) *Solo {
 	t.Helper()
 	s := &Solo{Dir: t.TempDir(), binary: Build(t)}
-	s.Config, s.DataDir = filepath.Join(s.Dir, "server.properties"), filepath.Join(s.Dir, "data")
+	s.Config, s.DataDir = filepath.Join(s.Dir, "server.properties"), filepath.Join(s.Dir, "home", "data")
+	if err := os.Mkdir(filepath.Dir(s.DataDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	s.ClusterID, s.Directory = s.uuid(t), s.uuid(t)
-	grpc := freeAddress(t)
-	s.Raft, s.HTTP = freeAddress(t), freeAddress(t)
+	s.GRPC, s.Raft, s.HTTP = freeAddress(t), freeAddress(t), freeAddress(t)
 	text := fmt.Sprintf("process.roles=controller\nnode.id=1001\nlog.dirs=%s\nlisteners=GRPC://%s,RAFT://%s,HTTP://%s\n"+
-		"controller.quorum.bootstrap.servers=%s\n", s.DataDir, grpc, s.Raft, s.HTTP, grpc)
+		"controller.quorum.bootstrap.servers=%s\n", s.DataDir, s.GRPC, s.Raft, s.HTTP, s.GRPC)
 	if err := os.WriteFile(s.Config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +56,14 @@ func (s *Solo) uuid(t testing.TB) string {
 	return strings.TrimSpace(out)
 }
 
+// Server is the command line that runs the controller.
+func (s *Solo) Server() []string { return []string{"server", "--config", s.Config} }
+
 // Serves starts the controller, waits until it is ready, stops it in order and wants exit 0.
-func (s *Solo) Serves(t testing.TB, extra ...string) {
+func (s *Solo) Serves(t testing.TB) {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := exec.Command(s.binary, append([]string{"server", "--config", s.Config}, extra...)...)
+	cmd := exec.Command(s.binary, s.Server()...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -100,16 +101,19 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 	return v, true
 }
 
-// hear takes a node's own word.
+// hear takes a node's own word. One with another directory than the member's was formatted anew and is no member: it
+// stands beside the member, which is gone.
 func (v *quorumView) hear(h *controllerpb.NodeStatusResponse) {
-	i := slices.IndexFunc(v.nodes, func(n quorumNode) bool { return n.id == h.GetNodeId() })
+	i := slices.IndexFunc(v.nodes, func(n quorumNode) bool {
+		return n.id == h.GetNodeId() && bytes.Equal(n.directoryID, h.GetDirectoryId())
+	})
 	if i < 0 {
-		v.nodes = append(v.nodes, quorumNode{id: h.GetNodeId()})
+		v.nodes = append(v.nodes, quorumNode{id: h.GetNodeId(), directoryID: h.GetDirectoryId()})
 		i = len(v.nodes) - 1
 	}
 	n := &v.nodes[i]
 	n.state, n.index, n.offset, n.chain = h.GetState(), int64(h.GetAppliedIndex()), h.GetMetadataOffset(), h.GetChain()
-	n.contactMs, n.directoryID = h.GetLastContactMs(), h.GetDirectoryId()
+	n.contactMs = h.GetLastContactMs()
 	if n.id == v.active {
 		v.offset, v.chain = n.offset, n.chain
 	}

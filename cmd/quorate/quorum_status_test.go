@@ -26,6 +26,10 @@ func TestQuorumStatus(t *testing.T) {
 			other := proto.Clone(s).(*controllerpb.NodeStatusResponse)
 			other.NodeId, other.DirectoryId = 1001, id16(1)
 			w.active.Set(other)
+		case "formatted anew":
+			s.DirectoryId, s.State = id16(9), "follower"
+			s.AppliedIndex, s.MetadataOffset, s.Chain, s.LastContactMs = 0, -1, 0, -1
+			w.standby.Set(s)
 		default:
 			t.Fatal(what)
 		}

@@ -14,6 +14,13 @@
 //	w.Stop(t)
 //	c.VerifyAcknowledged(t, w)
 //
+// A [Hook] kills a process exactly at one of the points that the code names with env.At:
+//
+//	h := cluster.NewHook(t, "log.roll.begin")
+//	c.Restart(t, 2, h.Env())
+//	h.Arm(t)
+//	h.AwaitKill(t, time.Minute)
+//
 // # Guarantees
 //
 // Every process that a test started is gone when it ends: dev is told to stop, must exit 0, and what is left is

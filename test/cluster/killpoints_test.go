@@ -127,7 +127,7 @@ var devPoints = []string{
 
 // killProfile makes everything happen often.
 var killProfile = []string{
-	"broker.session.timeout.ms=2500", "broker.heartbeat.interval.ms=500", "replica.lag.time.max.ms=2000", "segment.bytes=65536",
+	"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500", "replica.lag.time.max.ms=2000", "segment.bytes=65536",
 	"metadata.log.snapshot.entries=20", "metadata.log.trailing.entries=10",
 	"log.retention.check.interval.ms=500", "file.delete.delay.ms=100", "replica.high.watermark.checkpoint.interval.ms=500",
 }
@@ -264,13 +264,15 @@ func churn(t *testing.T, c *cluster.Cluster) (stop func()) {
 	admin.SetTimeoutMillis(2000)
 	var rounds, done atomic.Int64
 	var running sync.WaitGroup
-	running.Go(func() {
-		for ; ctx.Err() == nil; rounds.Add(1) {
-			if churnOnce(ctx, client, admin, fmt.Sprintf("churn-%d", rounds.Load())) == nil {
-				done.Add(1)
+	for range 3 { // a change waits for brokers that are dead and not fenced yet; the others go on meanwhile
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if churnOnce(ctx, client, admin, fmt.Sprintf("churn-%d", rounds.Add(1))) == nil {
+					done.Add(1)
+				}
 			}
-		}
-	})
+		})
+	}
 	stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
@@ -290,7 +292,7 @@ func churnOnce(ctx context.Context, client *kgo.Client, admin *kadm.Client, topi
 		&kgo.Record{Topic: topic, Key: []byte("c"), Value: []byte(topic)},
 		&kgo.Record{Topic: agingTopic, Value: []byte(fill)}, &kgo.Record{Topic: agingTopic, Value: []byte(fill)}).FirstErr()
 	_, deleted := admin.DeleteTopic(ctx, topic)
-	pause := time.NewTimer(100 * time.Millisecond) // leave the machine to the nodes
+	pause := time.NewTimer(300 * time.Millisecond) // leave the machine to the nodes
 	defer pause.Stop()
 	select {
 	case <-pause.C:

@@ -58,16 +58,16 @@ func fetch(client *kgo.Client, broker int, topicID [16]byte, partition int32, of
 	if err != nil {
 		return nil, err
 	}
-	for _, rt := range response.(*kmsg.FetchResponse).Topics {
-		for _, rp := range rt.Partitions {
-			if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
-				return nil, err
-			}
-			fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: offset, Partition: partition}, &rp, kgo.DefaultDecompressor(), nil)
-			return fp.Records, fp.Err
-		}
+	topics := response.(*kmsg.FetchResponse).Topics
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
+		return nil, fmt.Errorf("the answer has not the one partition: %+v", topics)
 	}
-	return nil, fmt.Errorf("no partition in the answer")
+	rp := topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
+		return nil, err
+	}
+	fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: offset, Partition: partition}, &rp, kgo.DefaultDecompressor(), nil)
+	return fp.Records, fp.Err
 }
 
 // VerifyReplicas checks that every acknowledged value stands at its offset on every ISR member.

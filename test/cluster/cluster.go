@@ -80,9 +80,9 @@ func Build(t testing.TB) string {
 			build.path = path
 			return
 		}
-		dir, err := os.MkdirTemp("", "quorate-bin")
-		if err != nil {
-			build.err = err
+		// One place for all runs: a binary is large, and nobody would clear away a new one each time.
+		dir := filepath.Join(os.TempDir(), fmt.Sprintf("quorate-test-bin-%d", os.Getuid()))
+		if build.err = os.MkdirAll(dir, 0o755); build.err != nil {
 			return
 		}
 		build.path = filepath.Join(dir, "quorate")

@@ -31,10 +31,13 @@ type Delta struct {
 	room1, room2  [8 * maxSlots]BrokerID
 	recent        []recentIndex
 	decoder       *record.Decoder
+	short         record.ShortPartition
 	// Found by the record before, and likely to be wanted again.
 	lastTopic      *topicEntry
 	lastPage       *partitionPage
 	lastPageNumber uint32
+	hashedTopic    *topicEntry
+	topicHash      hash
 }
 
 // TopicRef names a topic.
@@ -84,6 +87,9 @@ func (d *Delta) Replay(offset MetadataOffset, r *metadatapb.Record) error {
 // ReplayEncoded is [Delta.Replay] of a record in its encoded form, without memory for the frequent kinds. An error of
 // decoding wraps that of the package record.
 func (d *Delta) ReplayEncoded(offset MetadataOffset, raw []byte) error {
+	if d.mustBeOpen(); d.snapshot && d.loadPartition(raw) {
+		return nil
+	}
 	if d.decoder == nil {
 		d.decoder = new(record.Decoder)
 	}

@@ -79,10 +79,13 @@ func (h hash) flag(b bool) hash {
 
 func (h hash) sum() uint64 { return uint64(h.word(mixer2)) }
 
-func hashPacked(topic TopicID, r *packed) uint64 {
+func hashPacked(topic TopicID, r *packed) uint64 { return hash(kindPartition).uuid(topic).packed(r) }
+
+// packed is the hash of a partition, h that of its kind and topic.
+func (h hash) packed(r *packed) uint64 {
 	replicas := uint64(r.replicas[0]) | uint64(r.replicas[1])<<16 | uint64(r.replicas[2])<<32 | uint64(r.replicas[3])<<48
 	epochs := uint64(uint32(r.leaderEpoch)) | uint64(uint32(r.partitionEpoch))<<32
-	return hash(kindPartition).uuid(topic).word(uint64(r.partition)).word(replicas).word(epochs).word(r.bits).sum()
+	return h.word(uint64(r.partition)).word(replicas).word(epochs).word(r.bits).sum()
 }
 
 func hashSpilled(topic TopicID, partition int32, p *Partition) uint64 {

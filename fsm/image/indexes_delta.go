@@ -54,7 +54,7 @@ func (d *Delta) reindexReplicas(ordinal uint32, old, new *Partition) {
 		if !slices.Contains(new.Replicas, id) {
 			ix := d.editIndex(id)
 			ix.on.put(d.gen, ordinal, false)
-			d.recent[uint32(id)%uint32(len(d.recent))].on = nil // the page may be gone
+			d.recentOf(id).on = nil // the page may be gone
 			ix.outside.put(d.gen, ordinal, false)
 			d.trimIndex(id)
 		}
@@ -85,14 +85,7 @@ func (d *Delta) reindexELR(ordinal uint32, old, new *Partition) {
 // indexNew is reindex for a new partition whose record fits a page; isr and elr are masks of its replicas.
 func (d *Delta) indexNew(ordinal uint32, r *metadatapb.Partition, isr, elr uint8) {
 	for i, b := range r.Replicas {
-		id := BrokerID(b)
-		ix := d.editIndex(id)
-		c := &d.recent[uint32(id)%uint32(len(d.recent))]
-		if page := ordinal / bitsPerPage; c.on == nil || c.page != page {
-			c.on, c.page = ix.on.t.edit(d.gen, page), page
-		}
-		c.on[ordinal/64%bitWords] |= 1 << (ordinal % 64)
-		ix.on.n++
+		ix := d.indexReplica(BrokerID(b), ordinal)
 		if isr&(1<<i) == 0 {
 			ix.outside.put(d.gen, ordinal, true)
 		}
@@ -110,17 +103,36 @@ func (d *Delta) indexNew(ordinal uint32, r *metadatapb.Partition, isr, elr uint8
 	d.editIndex(BrokerID(*r.Leader)).leaders++
 }
 
+// indexReplica notes that a new partition has the broker as a replica, and returns the broker's index.
+func (d *Delta) indexReplica(id BrokerID, ordinal uint32) *brokerIndex {
+	var c *recentIndex
+	if d.recent != nil {
+		c = d.recentOf(id)
+	}
+	if c == nil || c.index == nil || c.id != id {
+		d.editIndex(id)
+		c = d.recentOf(id)
+	}
+	ix := c.index
+	if page := ordinal / bitsPerPage; c.on == nil || c.page != page {
+		c.on, c.page = ix.on.t.edit(d.gen, page), page
+	}
+	c.on[ordinal/64%bitWords] |= 1 << (ordinal % 64)
+	ix.on.n++
+	return ix
+}
+
 // editIndex returns the index of a broker for writing. The few last ones are kept at hand.
 func (d *Delta) editIndex(id BrokerID) *brokerIndex {
 	if d.recent == nil {
-		n := 16
+		n := 16 // a power of two
 		if d.snapshot {
 			n = 1024
 		}
 		d.recent = make([]recentIndex, n)
 	}
-	slot := uint32(id) % uint32(len(d.recent))
-	if c := &d.recent[slot]; c.index != nil && c.id == id {
+	c := d.recentOf(id)
+	if c.index != nil && c.id == id {
 		return c.index
 	}
 	ix, ok := d.indexes.brokers.get(id)
@@ -133,15 +145,20 @@ func (d *Delta) editIndex(id BrokerID) *brokerIndex {
 		d.indexes.brokers.set(d.gen, id, n)
 		ix = n
 	}
-	d.recent[slot] = recentIndex{id: id, index: ix}
+	*c = recentIndex{id: id, index: ix}
 	return ix
+}
+
+// recentOf is where the broker's index is kept at hand, if it is.
+func (d *Delta) recentOf(id BrokerID) *recentIndex {
+	return &d.recent[uint(uint32(id))&uint(len(d.recent)-1)]
 }
 
 // trimIndex forgets a broker that nothing refers to any more.
 func (d *Delta) trimIndex(id BrokerID) {
 	if d.editIndex(id).isEmpty() {
 		d.indexes.brokers.delete(d.gen, id)
-		d.recent[uint32(id)%uint32(len(d.recent))] = recentIndex{}
+		*d.recentOf(id) = recentIndex{}
 	}
 }
 

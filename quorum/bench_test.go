@@ -22,10 +22,10 @@ func change(b *testing.B, q *bench.Quorums) func() func() error {
 func BenchmarkCommitMany(b *testing.B) {
 	q := bench.StartQuorums(b)
 	call := change(b, q)
-	q.Compare(b, bench.ManyCallers, call) // warm
+	q.Compare(b, bench.ManyCallers, call, q.Apply) // warm
 	var rounds bench.Rounds
 	for b.Loop() {
-		ours, bare := q.Compare(b, bench.ManyCallers, call)
+		ours, bare := q.Compare(b, bench.ManyCallers, call, q.Apply)
 		rounds.Add(ours.PerSecond, bare.PerSecond)
 	}
 	rounds.Report(b)
@@ -35,10 +35,10 @@ func BenchmarkCommitMany(b *testing.B) {
 func BenchmarkCommitOne(b *testing.B) {
 	q := bench.StartQuorums(b)
 	call := change(b, q)
-	q.Compare(b, 1, call) // warm
+	q.Compare(b, 1, call, q.Apply) // warm
 	var rounds bench.Rounds
 	for b.Loop() {
-		ours, bare := q.Compare(b, 1, call)
+		ours, bare := q.Compare(b, 1, call, q.Apply)
 		rounds.Add(float64(ours.Median.Microseconds())/1000, float64(bare.Median.Microseconds())/1000)
 	}
 	rounds.Report(b)

@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/quorate/quorate/fsm/record"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum"
+	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/env"
 	"github.com/quorate/quorate/quorum/quorumtest"
 	"github.com/quorate/quorate/quorum/raftnode"
 )
@@ -37,10 +42,11 @@ type Quorums struct {
 	// Request is what the broker asks for: a change of one small record.
 	Request *controllerpb.AllocateProducerIdsRequest
 
-	api    controllerpb.BrokerApiClient
-	quorum *Bare
-	bare   *raftnode.Node
-	entry  []byte
+	api     controllerpb.BrokerApiClient
+	bareAPI controllerpb.BrokerApiClient
+	quorum  *Bare
+	bare    *raftnode.Node
+	entry   []byte
 }
 
 // StartQuorums starts both. Lines of the log are formatted and thrown away.
@@ -66,6 +72,7 @@ func StartQuorums(b *testing.B) *Quorums {
 	})
 	q.quorum = bare
 	q.await(b)
+	q.serveBare(b)
 	q.entry = q.entryOfOne(b)
 	return q
 }
@@ -94,12 +101,57 @@ func (q *Quorums) Change() error {
 	return err
 }
 
-// apply commits the same bytes through Raft alone.
-func (q *Quorums) apply() error {
-	if out := q.bare.Apply(slices.Clone(q.entry)).Wait(); out.Fate != raftnode.FateApplied {
+// Apply commits the same bytes through Raft alone, in process.
+func (q *Quorums) Apply() error { return q.commit(slices.Clone(q.entry)) }
+
+// commit commits an entry through Raft alone.
+func (q *Quorums) commit(entry []byte) error {
+	if out := q.bare.Apply(entry).Wait(); out.Fate != raftnode.FateApplied {
 		return fmt.Errorf("bare raft: %v: %w", out.Fate, out.Err)
 	}
 	return nil
+}
+
+// applyBehindGRPC commits them through Raft alone as well, asked for by the same gRPC method.
+func (q *Quorums) applyBehindGRPC() error {
+	_, err := q.bareAPI.AllocateProducerIds(context.Background(), q.Request)
+	return err
+}
+
+// bareServer is bare Raft behind the product's gRPC method.
+type bareServer struct {
+	controllerpb.UnimplementedBrokerApiServer
+	q *Quorums
+}
+
+// AllocateProducerIds implements BrokerApi, without a state to allocate from.
+func (s *bareServer) AllocateProducerIds(context.Context, *controllerpb.AllocateProducerIdsRequest) (*controllerpb.AllocateProducerIdsResponse, error) {
+	return &controllerpb.AllocateProducerIdsResponse{FirstProducerId: 1_000_000, Count: 1000}, s.q.Apply()
+}
+
+// serveBare puts bare Raft behind gRPC, with the settings of the product on both ends.
+func (q *Quorums) serveBare(b *testing.B) {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := grpc.NewServer(client.ServerOptions(nil)...)
+	controllerpb.RegisterBrokerApiServer(server, &bareServer{q: q})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	conn, err := grpc.NewClient(client.Target(listener.Addr().String()), client.DialOptions(env.OS("").Network, nil)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = conn.Close()
+		server.Stop()
+		if err := <-served; err != nil {
+			b.Error(err)
+		}
+	})
+	q.bareAPI = controllerpb.NewBrokerApiClient(conn)
 }
 
 // Side is what one side of a round gave.
@@ -116,7 +168,7 @@ type Side struct {
 // Compare runs one round with so many callers on each side. A round in which a side lost its leader, as happens on a
 // machine that is busy with other things, is run again, but not for ever. Change is asked for at each try, for it may
 // rest on who leads.
-func (q *Quorums) Compare(b *testing.B, callers int, change func() func() error) (ours, bare Side) {
+func (q *Quorums) Compare(b *testing.B, callers int, change func() func() error, reference func() error) (ours, bare Side) {
 	b.Helper()
 	var failed error
 	for range roundTries {
@@ -124,7 +176,7 @@ func (q *Quorums) Compare(b *testing.B, callers int, change func() func() error)
 		if ours, failed = drive(callers, change()); failed != nil {
 			continue
 		}
-		if bare, failed = drive(callers, q.apply); failed == nil {
+		if bare, failed = drive(callers, reference); failed == nil {
 			return ours, bare
 		}
 	}

@@ -120,7 +120,28 @@ func (x *history) register() {
 	}
 	if err == nil && !cut {
 		x.noneOfLost(b.ID, req)
+		x.amend(b.ID, req)
 	}
+}
+
+// amend names as lost, in the same life and while it is fenced, what loading the logs showed to be.
+func (x *history) amend(b image.BrokerID, req *controllerpb.RegisterBrokerRequest) {
+	req.LostReplicas, req.JudgedOffset = nil, int64(x.h.image.Offset())
+	for id, p := range x.h.image.PartitionsOn(b) {
+		if image.Contains(slices.Concat(p.ISR, p.ELR, p.LastKnownELR), b) && rapid.IntRange(0, 3).Draw(x.T, "damaged") == 0 {
+			req.LostReplicas = append(req.LostReplicas, &controllerpb.LostReplica{TopicId: id.Topic.Bytes(), Partitions: []int32{id.Partition}})
+		}
+	}
+	before, _ := x.h.image.Broker(b)
+	d, err := controller.RegisterBroker(x.h.view(), req)
+	x.note(fmt.Sprintf("amend %v", req), carryOut(x.h, d, err))
+	if err != nil {
+		x.Fatalf("amended while fenced: %v", err)
+	}
+	if after, _ := x.h.image.Broker(b); after.Epoch != before.Epoch || !after.Fenced {
+		x.Fatalf("amended %+v to %+v", before, after)
+	}
+	x.noneOfLost(b, req)
 }
 
 // noneOfLost: what is lost is in no list that a leader may come from cleanly.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/quorate/quorate/fsm/image"
@@ -15,12 +16,16 @@ import (
 //	INCONSISTENT_CLUSTER_ID         the node was formatted for another cluster
 //	INVALID_REGISTRATION            id, incarnation, directory, listeners or lost replicas are malformed
 //	DUPLICATE_BROKER_REGISTRATION   another incarnation has a session and is not shutting down (KAFKA-16952, KAFKA-19047)
-//	INVALID_REGISTRATION            the directory belongs to another broker, or changed within one incarnation
+//	INVALID_REGISTRATION            the directory belongs to another broker, or changed within one incarnation; or an
+//	                                incarnation that is not fenced names lost replicas
 //	UNSUPPORTED_VERSION             a finalized feature level is outside the declared range
 //	OFFSET_NOT_AVAILABLE            retriable: the logs were judged by an image older than the broker's own last change
 //
 // The same incarnation again: the epoch, whether it is fenced, and what it told about its last stop stay; the rest is
-// replaced, and the registration offset moves. If nothing differs nothing is written.
+// replaced, and the registration offset moves. If nothing differs nothing is written. A broker finds out that a log has
+// lost acknowledged records only by loading it, which it does registered and fenced: then it registers again and names
+// those replicas as lost, before it asks to be unfenced. While it is fenced they leave ISR, ELR and last-known ELR as
+// below, in the same decision and before its own record. From then on naming lost replicas is refused.
 //
 // Another incarnation begins fenced, with a new epoch: the metadata offset of its own record. If the old life was not
 // fenced yet (its session is over, or it was shutting down) it is taken out of service first (KAFKA-18106). Then, in the
@@ -70,14 +75,25 @@ func RegisterBroker(v View, req *controllerpb.RegisterBrokerRequest) (Decision[*
 func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *registration) Decision[*controllerpb.RegisterBrokerResponse] {
 	var d Decision[*controllerpb.RegisterBrokerResponse]
 	old := r.old
+	departure := departure{
+		electorate: newElectorate(v), broker: r.id, fate: r.amendedFate,
+		reason: metadatapb.ChangeReason_CHANGE_REASON_LOST_LOG,
+	}
+	departure.electorate.bar(r.id)
+	if len(r.lost) > 0 {
+		d.Records = departure.records()
+	}
+	left := len(d.Records)
 	d.Response = &controllerpb.RegisterBrokerResponse{BrokerEpoch: int64(old.Epoch), RegistrationOffset: int64(old.RegistrationOffset)}
-	if sameRegistration(old, req) {
+	if left == 0 && sameRegistration(old, req) {
 		return d
 	}
 	record := newRegistration(req)
-	record.BrokerEpoch, record.RegistrationOffset = int64(old.Epoch), int64(v.NextOffset)
+	offset := v.NextOffset + image.MetadataOffset(left)
+	record.BrokerEpoch, record.RegistrationOffset = int64(old.Epoch), int64(offset)
 	record.Fenced, record.InControlledShutdown = old.Fenced, old.InControlledShutdown
-	record.StopKind, record.PreviousBrokerEpoch, record.LostReplicas = old.StopKind, nil, old.LostReplicas
+	record.StopKind, record.PreviousBrokerEpoch = old.StopKind, nil
+	record.LostReplicas = int32(min(int64(old.LostReplicas)+int64(left), 1<<31-1))
 	if old.PreviousEpoch != image.NoBrokerEpoch {
 		previous := int64(old.PreviousEpoch)
 		record.PreviousBrokerEpoch = &previous
@@ -87,12 +103,16 @@ func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 		shutdown := int64(old.ControlledShutdownOffset)
 		record.ControlledShutdownOffset = &shutdown
 	}
-	d.Records = []*metadatapb.Record{{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}}}
-	d.Response.RegistrationOffset = int64(v.NextOffset)
+	d.Records = append(d.Records, &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}})
+	d.Response.RegistrationOffset = int64(offset)
 	beat, _ := v.Liveness.Beat(r.id)
 	liveness := v.Liveness.Registered(r.id, v.Now, beat.SettledOffset)
 	d.Liveness = &liveness
-	d.because("broker "+r.id.String(), "registration amended")
+	what := "registration amended"
+	if left > 0 {
+		what = fmt.Sprintf("registration amended: loading its logs showed %d replicas as lost", left)
+	}
+	d.because("broker "+r.id.String(), "%s", what)
 	return d
 }
 

@@ -46,11 +46,17 @@ func checkRegistration(v View, req *controllerpb.RegisterBrokerRequest) (*regist
 	if err := checkDirectory(v.Image, r, sameLife); err != nil {
 		return nil, err
 	}
+	if sameLife && len(r.lost) > 0 && !r.old.Fenced {
+		return nil, controllerpb.Refuse(codeInvalidRegistration,
+			"broker %v is not fenced and names %d replicas as lost: an incarnation names them before it is unfenced; restart the broker", r.id, len(r.lost))
+	}
 	if err := checkFeatures(v.Image, req.GetFeatures()); err != nil {
 		return nil, err
 	}
 	if r.known && !sameLife {
 		r.stop = judgeStop(req, r.old)
+	}
+	if r.known && (!sameLife || len(r.lost) > 0) {
 		if err := checkJudgedOffset(v, req, r); err != nil {
 			return nil, err
 		}
@@ -188,6 +194,15 @@ func (r *registration) fate(id image.PartitionID) fate {
 	default:
 		return fateCrashed
 	}
+}
+
+// amendedFate tells what became of one replica of a life that goes on: what the life before did to the others has been
+// judged when this one began.
+func (r *registration) amendedFate(id image.PartitionID) fate {
+	if r.lost[id] {
+		return fateLost
+	}
+	return fateKept
 }
 
 // before says how the life before ended.

@@ -11,6 +11,9 @@ import (
 // begin makes of the disk and the replicas what the first image says: strays set aside, deletions carried out, the
 // rest loaded, then leaders and followers made (Kafka: the first publish). The image has reached this broker's own
 // registration and everything it has ever acted on.
+//
+// What is on disk and yet does not hold what was acknowledged, for its log does not load or ends below its high watermark,
+// is disowned before anything is led or followed.
 func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 	keep, err := rs.compare(im)
 	if err != nil {
@@ -19,10 +22,14 @@ func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 	began := rs.deps.now()
 	reports := rs.logs.Load(ctx, keep, func(r log.Replica) log.LogConfig { return rs.configOf(im, r.Name.Topic) })
 	failed := 0
+	damaged := make(map[image.PartitionID]bool)
 	for _, p := range reports {
+		id := image.PartitionID{Topic: p.Replica.TopicID, Partition: p.Replica.Name.Partition}
+		if p.Err != nil || p.Recovered.Lost > 0 {
+			damaged[id] = true
+		}
 		if p.Err != nil {
 			failed++
-			id := image.PartitionID{Topic: p.Replica.TopicID, Partition: p.Replica.Name.Partition}
 			rs.mu.Lock()
 			rs.offline[id] = p.Err
 			rs.mu.Unlock()
@@ -35,6 +42,11 @@ func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 	rs.at("broker.begin.loaded")
 	rs.logs.FinishLoading()
 	rs.log.Info("logs loaded", "logs", len(reports)-failed, "failed", failed, "took", rs.deps.now().Sub(began))
+	if len(damaged) > 0 {
+		if err := rs.disown(ctx, damaged); err != nil {
+			return err
+		}
+	}
 	rs.apply(im)
 	return nil
 }

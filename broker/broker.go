@@ -138,7 +138,7 @@ func (b *Broker) makeReplicas() error {
 	if b.logs, err = log.NewManager(b.env, b.log, logs); err != nil {
 		return err
 	}
-	rs.logs = b.logs
+	rs.logs, rs.disown = b.logs, b.disown
 	b.replicas = rs
 	if b.fetcher, err = newFetcher(b); err != nil {
 		return err

@@ -339,6 +339,66 @@ func TestLostLogIsTold(t *testing.T) {
 	})
 }
 
+// A log that loading cuts below its high watermark, and one that does not load, are disowned in the same life before the
+// broker asks to be unfenced: however long the controller refuses, it does not, and it never leads them. A whole log is led.
+func TestDamagedLogIsDisownedBeforeServing(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		b := startBroker(t, network, 1, dir)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1), partitionRecord(1, 1, 1, 1), partitionRecord(1, 2, 1, 1))
+		eventually(t, "it hosts all", func() bool { return len(b.replicas.all()) == 3 })
+		for _, r := range b.replicas.all() {
+			for range 3 {
+				if _, err := r.AppendAsLeader(logtest.Batch{Values: logtest.Records(1, 1000)}.Bytes(), acksAll); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		b.end(t)
+		segment := func(partition int) string {
+			return filepath.Join(dir, fmt.Sprintf("a-%d", partition), "00000000000000000000.log")
+		}
+		// A process that crashed scans its logs: its marker of a clean stop is not there.
+		crashed := []error{
+			os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")), os.Truncate(segment(0), 1500), os.Remove(segment(1)), os.Mkdir(segment(1), 0o755),
+		}
+		if err := errors.Join(crashed...); err != nil {
+			t.Fatal(err)
+		}
+		q.refuseAmends(controllerpb.ErrorCode_ERROR_CODE_OFFSET_NOT_AVAILABLE)
+		b = startBroker(t, network, 1, dir)
+		eventually(t, "it registers again", func() bool { return len(q.registration(1).LostReplicas) > 0 })
+		time.Sleep(10 * time.Second)
+		if ok, reason := b.Ready(); ok || !strings.Contains(reason, "recovered") {
+			t.Errorf("ready: %v, %q", ok, reason)
+		}
+		im := q.image()
+		if reg, _ := im.Broker(1); !reg.Fenced || reg.Epoch != b.epoch() {
+			t.Errorf("unfenced before the damage was told: %+v", reg)
+		}
+		q.refuseAmends(0)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		told := q.registration(1)
+		if l := told.LostReplicas; len(l) != 1 || !slices.Equal(l[0].Partitions, []int32{0, 1}) || told.JudgedOffset < int64(im.Offset()) {
+			t.Errorf("told: %v", told)
+		}
+		if reg, _ := q.image().Broker(1); reg.Epoch != b.epoch() {
+			t.Errorf("epoch %d, registered with %d", reg.Epoch, b.epoch())
+		}
+		for partition, want := range []image.BrokerID{image.NoBroker, image.NoBroker, 1} {
+			if p, _ := q.image().Partition(image.PartitionID{Topic: topicID(1), Partition: int32(partition)}); p.Leader != want {
+				t.Errorf("partition %d: %v, want leader %v", partition, p, want)
+			}
+		}
+		b.end(t)
+	})
+}
+
 // WaitMetadata answers when the broker has acted on the offset, and with deleted topics when none of their data is left.
 func TestWaitMetadata(t *testing.T) {
 	dir := t.TempDir()

@@ -41,6 +41,7 @@ type fakeQuorum struct {
 	// refused makes registrations fail while it is set; held keeps brokers from stopping.
 	refused       controllerpb.ErrorCode
 	held          bool
+	amendsRefused controllerpb.ErrorCode
 	registrations []*controllerpb.RegisterBrokerRequest
 	reports       []*controllerpb.ReportDeletionsRequest
 	lastHeartbeat map[int32]*controllerpb.BrokerHeartbeatRequest
@@ -103,6 +104,13 @@ func (q *fakeQuorum) refuse(code controllerpb.ErrorCode) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.refused = code
+}
+
+// refuseAmends makes registrations of a life that is registered already fail with a code; 0 ends that.
+func (q *fakeQuorum) refuseAmends(code controllerpb.ErrorCode) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.amendsRefused = code
 }
 
 func (q *fakeQuorum) hold(held bool) {
@@ -185,12 +193,33 @@ func (q *fakeQuorum) RegisterBroker(_ context.Context, r *controllerpb.RegisterB
 	if q.refused != 0 {
 		return nil, refusalOf(&controllerpb.RefusalDetail{Error: controllerpb.NewError(q.refused, "refused by the test")})
 	}
-	epoch := int64(q.im.Offset()) + 1
+	offset := int64(q.im.Offset()) + 1
+	epoch := offset
+	if old, ok := q.im.Broker(image.BrokerID(r.BrokerId)); ok && slices.Equal(old.IncarnationID.Bytes(), r.IncarnationId) {
+		if q.amendsRefused != 0 {
+			return nil, refusalOf(&controllerpb.RefusalDetail{Error: controllerpb.NewError(q.amendsRefused, "refused by the test")})
+		}
+		epoch = int64(old.Epoch)
+		offset = int64(q.disown(r)) + 1
+	}
 	q.putLocked(&metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: &metadatapb.RegisterBroker{
 		BrokerId: r.BrokerId, IncarnationId: r.IncarnationId, DirectoryId: r.DirectoryId, Listeners: r.Listeners, Features: r.Features,
-		BrokerEpoch: epoch, RegistrationOffset: epoch, Fenced: true, StopKind: r.StopKind,
+		BrokerEpoch: epoch, RegistrationOffset: offset, Fenced: true, StopKind: r.StopKind,
 	}}})
-	return &controllerpb.RegisterBrokerResponse{BrokerEpoch: epoch, RegistrationOffset: epoch}, nil
+	return &controllerpb.RegisterBrokerResponse{BrokerEpoch: epoch, RegistrationOffset: offset}, nil
+}
+
+// disown takes the replicas that a life names as lost out of their ISRs.
+func (q *fakeQuorum) disown(r *controllerpb.RegisterBrokerRequest) image.MetadataOffset {
+	var records []*metadatapb.Record
+	for _, l := range r.LostReplicas {
+		for _, partition := range l.Partitions {
+			id := image.PartitionID{Topic: image.TopicID(l.TopicId), Partition: partition}
+			p, _ := q.im.Partition(id)
+			records = append(records, change(id, &metadatapb.PartitionChange{Isr: idList(image.Without(p.ISR, image.BrokerID(r.BrokerId)))}))
+		}
+	}
+	return q.putLocked(records...)
 }
 
 func (q *fakeQuorum) BrokerHeartbeat(_ context.Context, r *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {

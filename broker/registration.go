@@ -42,16 +42,20 @@ func (b *Broker) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHear
 // registration judges by the newest image which logs are gone. Each attempt judges anew: the controller refuses a
 // judgement that is older than the broker's own last change.
 func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
-	im := b.newest.image()
+	return b.registrationBy(b.newest.image(), func(id image.PartitionID) bool {
+		_, ok := b.onDisk[id]
+		return ok
+	}), nil
+}
+
+// registrationBy names as lost what the image relies on and is not whole.
+func (b *Broker) registrationBy(im *image.Image, isWhole func(image.PartitionID) bool) *controllerpb.RegisterBrokerRequest {
 	r := &controllerpb.RegisterBrokerRequest{
 		ClusterId: b.cfg.ClusterID, BrokerId: int32(b.cfg.ID),
 		IncarnationId: b.incarnation.Bytes(), DirectoryId: b.cfg.DirectoryID.Bytes(),
 		Rack: b.cfg.Rack, Features: supportedFeatures(), StopKind: b.stopped.Kind,
 		JudgedOffset: int64(im.Offset()),
-		LostReplicas: lostReplicas(im, b.cfg.ID, func(id image.PartitionID) bool {
-			_, ok := b.onDisk[id]
-			return ok
-		}),
+		LostReplicas: lostReplicas(im, b.cfg.ID, isWhole),
 	}
 	for _, l := range b.cfg.Listeners {
 		r.Listeners = append(r.Listeners, &metadatapb.Listener{Name: l.Name, Host: l.Host, Port: uint32(l.Port)})
@@ -60,7 +64,7 @@ func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
 		epoch := int64(e)
 		r.PreviousBrokerEpoch = &epoch
 	}
-	return r, nil
+	return r
 }
 
 // present is the image that the broker stands for: what was acted on, and before there is anything to act with, what was

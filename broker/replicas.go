@@ -27,6 +27,8 @@ type replicas struct {
 	kept    *keptOffset
 	applied *imageCell
 	deps    *replicaDeps
+	// disown returns when the metadata counts none of these replicas of this broker as holding what was acknowledged.
+	disown  func(context.Context, map[image.PartitionID]bool) error
 	metrics *metrics
 	log     *slog.Logger
 

@@ -116,6 +116,7 @@ type hosting struct {
 	submitMu  sync.Mutex
 	submitted []alterpartition.Item
 	failures  []string
+	disowned  []image.PartitionID
 	dir       string
 }
 
@@ -129,6 +130,12 @@ func newHosting(t *testing.T, dir string) *hosting {
 		metrics: newMetrics(), log: logger, deletions: newDeletions(), fetches: h.fetched, at: e.At,
 		fail:   func(what string, err error) { h.failures = append(h.failures, what+": "+err.Error()) },
 		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),
+	}
+	h.disown = func(_ context.Context, damaged map[image.PartitionID]bool) error {
+		for id := range damaged {
+			h.disowned = append(h.disowned, id)
+		}
+		return nil
 	}
 	h.taken.Store(image.Empty())
 	cfg := log.DefaultConfig(dir)
@@ -494,6 +501,9 @@ func TestDiskFailures(t *testing.T) {
 	h.start(t, w.im)
 	if len(h.failures) != 0 {
 		t.Errorf("the start failed: %q", h.failures)
+	}
+	if want := []image.PartitionID{{Topic: topicID(1)}}; !slices.Equal(h.disowned, want) {
+		t.Errorf("disowned %v, want %v", h.disowned, want)
 	}
 	if _, err := h.get(image.PartitionID{Topic: topicID(1)}); !errors.Is(err, kerr.KafkaStorageError) {
 		t.Errorf("offline partition: %v", err)

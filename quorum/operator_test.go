@@ -210,7 +210,7 @@ func TestLeadersReturnToPreferredReplicas(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		t.Run(fmt.Sprint(enabled), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const interval = 20 * time.Second
+				const interval = 5 * time.Second
 				c := quorumtest.Start(t, quorumtest.Options{Configure: func(cfg *quorum.Config) {
 					cfg.LeaderRebalance, cfg.ImbalanceCheckInterval = enabled, interval
 				}})
@@ -229,7 +229,7 @@ func TestLeadersReturnToPreferredReplicas(t *testing.T) {
 				back := time.Now()
 				setISR(t, c, second, "t", first, second)
 				if !enabled {
-					<-time.After(10 * interval)
+					<-time.After(4 * interval)
 					if p := partitionOf(t, c, "t", 0); p.GetLeader() != second.ID {
 						t.Errorf("nobody asked for it: %v", p)
 					}

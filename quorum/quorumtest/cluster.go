@@ -262,17 +262,19 @@ func (c *Cluster) SameImages(t testing.TB, except ...*Member) {
 	})
 }
 
-// eventuallyMax bounds a wait; in a bubble it passes in no time.
-const eventuallyMax = 60 * time.Second
+// eventuallyMax bounds a wait; in a bubble it passes in no time. Each look costs real time, so the pauses between them grow.
+const (
+	eventuallyMax = 60 * time.Second
+	pauseMin      = 10 * time.Millisecond
+	pauseMax      = 300 * time.Millisecond
+)
 
 // Eventually polls until check returns nil.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(eventuallyMax)
 	defer deadline.Stop()
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
-	for {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		err := check()
 		if err == nil {
 			return
@@ -280,7 +282,7 @@ func Eventually(t testing.TB, what string, check func() error) {
 		select {
 		case <-deadline.C:
 			t.Fatalf("%s: not within %v: %v", what, eventuallyMax, err)
-		case <-pause.C:
+		case <-time.After(pause):
 		}
 	}
 }

@@ -22,8 +22,9 @@ type Config struct {
 	// IdleMax is the quiet after which a connection without a pending request is closed
 	// (connections.max.idle.ms). Default 10 min.
 	IdleMax time.Duration
-	// StallMax is the time within which a peer must go on sending a request that it began, go on taking an answer,
-	// and finish a TLS handshake. Default 30 s.
+	// StallMax is the time within which a peer must send a request that it began whole, go on taking an answer, and
+	// finish a TLS handshake. While others wait for buffer space, a peer that sends less than 1 MiB/s has 1 s.
+	// Default 30 s.
 	StallMax time.Duration
 	// ShutdownMax bounds how long a stopping listener waits for pending answers. Default 5 s.
 	ShutdownMax time.Duration
@@ -34,8 +35,8 @@ type Config struct {
 	ControlBytesMax int
 	// PendingMax bounds the requests of one connection that are not yet answered. Default 128.
 	PendingMax int
-	// BufferedBytesMax bounds the bytes of requests up to 1 MiB that are being received or handled, all connections
-	// together. Default 128 MiB; at least 2 MiB.
+	// BufferedBytesMax bounds the buffers of requests up to 1 MiB that are being received or handled, all connections
+	// together, beyond 4 KiB that each may have. Default 128 MiB; at least 2 MiB.
 	BufferedBytesMax int64
 	// LargeBufferedBytesMax is the same for larger requests; at least RequestBytesMax. Default 256 MiB.
 	LargeBufferedBytesMax int64

@@ -59,7 +59,7 @@ func TestBufferPoolClasses(t *testing.T) {
 	var p bufferPool
 	for _, size := range []int{1, 4 << 10, 4<<10 + 1, 1 << 20, 1<<20 + 1, 100 << 20} {
 		b := p.get(size)
-		if len(b) != 0 || cap(b) < min(size, smallFrame) || cap(b) > smallFrame {
+		if len(b) != 0 || cap(b) < size || size <= smallFrame && cap(b) > smallFrame {
 			t.Errorf("buffer for %d bytes has length %d and capacity %d", size, len(b), cap(b))
 		}
 		p.put(b)

@@ -92,15 +92,11 @@ func (c *conn) checkSize(b [4]byte) (int, string) {
 
 // readRequest reads one request of n bytes and starts it. It returns the reason to close, or "".
 func (c *conn) readRequest(br *bufio.Reader, n int) string {
-	if err := c.s.frames.reserve(c.ctx, n); err != nil {
-		return reasonDone
-	}
-	defer c.s.frames.release(n)
-	frame, err := c.readFrame(br, n)
+	frame, in, err := c.readFrame(br, n)
 	if err != nil {
-		c.complain(reasonOf(err), slog.Int("size", n), slog.Int("received", len(frame)))
-		return reasonOf(err)
+		return c.unfinished(in, err, n, len(frame))
 	}
+	defer in.release()
 	// The handler has let go of the frame when it returns: decoding copies all but records, and those are appended.
 	defer c.s.buffers.put(frame)
 	h, err := parseFixed(frame)
@@ -171,31 +167,54 @@ func (c *conn) awaitSerial(r *request) string {
 	}
 }
 
-// readFrame reads n bytes in steps, each of which must arrive in time, and lets the buffer grow with what arrived.
-func (c *conn) readFrame(br *bufio.Reader, n int) ([]byte, error) {
-	buf := c.s.buffers.get(n)
+// readFrame reads a request of n bytes within StallMax, the wait for buffer space not counted. Space is reserved when
+// the first buffer is full, and the buffer grows with what arrives: what a peer announces costs nothing until it sends.
+// The caller releases the reservation, which is nil for a small request.
+func (c *conn) readFrame(br *bufio.Reader, n int) (buf []byte, in *intake, err error) {
+	began := c.s.clock.Now()
+	buf = c.s.buffers.get(firstBuffer)
 	for len(buf) < n {
-		step := min(n, cap(buf))
-		if step == len(buf) {
-			grown := make([]byte, len(buf), min(n, 2*cap(buf)))
-			copy(grown, buf)
-			c.s.buffers.put(buf)
-			buf = grown
-			continue
+		if in == nil && len(buf) == cap(buf) {
+			full := c.s.clock.Now()
+			if in, err = c.s.frames.reserve(c.ctx, n, func() { c.close(reasonStalled) }); err != nil {
+				return buf, nil, errClosed
+			}
+			began = began.Add(c.s.clock.Now().Sub(full))
 		}
-		if br.Buffered() < step-len(buf) {
-			c.nc.SetReadDeadline(c.s.clock.Now().Add(c.s.cfg.StallMax))
+		if len(buf) == cap(buf) {
+			buf = c.s.buffers.grow(buf, bufferAfter(cap(buf), n))
+		}
+		end := min(n, cap(buf))
+		if br.Buffered() < end-len(buf) {
+			c.nc.SetReadDeadline(began.Add(c.s.cfg.StallMax))
 			if c.s.isDraining() {
-				return buf, errClosed
+				return buf, in, errClosed
 			}
 		}
-		got, err := io.ReadFull(br, buf[len(buf):step])
-		buf = buf[:len(buf)+got]
-		if err != nil {
-			return buf, err
+		for len(buf) < end {
+			got, err := br.Read(buf[len(buf):end])
+			buf = buf[:len(buf)+got]
+			if err != nil {
+				return buf, in, err
+			}
+			in.arrived(got)
 		}
 	}
-	return buf, nil
+	in.received()
+	return buf, in, nil
+}
+
+// unfinished is the reason to close when a request of n bytes did not arrive whole.
+func (c *conn) unfinished(in *intake, err error, n, received int) string {
+	if in.release() {
+		c.complain(reasonStalled, slog.Int("size", n), slog.Int("received", received), slog.Bool("othersWaited", true))
+		return reasonStalled
+	}
+	if errors.Is(err, errClosed) {
+		return reasonDone
+	}
+	c.complain(reasonOf(err), slog.Int("size", n), slog.Int("received", received))
+	return reasonOf(err)
 }
 
 func (c *conn) malformed(h header, err error) string {

@@ -48,7 +48,7 @@ func NewServer(cfg Config, backend Backend, clock env.Clock, log *slog.Logger, m
 		clock:    clock,
 		log:      log,
 		table:    newTable(),
-		frames:   newFrameBudget(cfg.BufferedBytesMax, cfg.LargeBufferedBytesMax),
+		frames:   newFrameBudget(cfg.BufferedBytesMax, cfg.LargeBufferedBytesMax, clock),
 		draining: make(chan struct{}),
 		conns:    map[*conn]struct{}{},
 		perIP:    map[string]int{},

@@ -87,13 +87,13 @@ func TestStalledPeersGiveWayToThoseWhoWait(t *testing.T) {
 func TestTricklingPeerHasOneStallMax(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		w := r.dial()
-		w.write(binary.BigEndian.AppendUint32(nil, 1<<20))
+		w.write(binary.BigEndian.AppendUint32(nil, 4<<20))
 		w.nc.SetWriteDeadline(time.Time{})
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
 			for {
-				if _, err := w.nc.Write(make([]byte, 1000)); err != nil { // 10 buffers of 4 KiB within StallMax
+				if _, err := w.nc.Write(make([]byte, 40<<10)); err != nil { // grows its buffer until shortly before StallMax
 					return
 				}
 				time.Sleep(time.Second)

@@ -53,7 +53,7 @@ func TestChaos(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Set: profile})
 	c.Must(t, "topic", "create", topic, "--partitions", "3", "--replication-factor", "3")
 	observer := cluster.Observe(t, c)
-	created := chaos.StartChurn(t, c)
+	stopChurn := chaos.StartChurn(t, c)
 	for n := range rounds {
 		c.WholeISRs(t, wholeWait, topic)
 		round(t, c, draw, int(n))
@@ -63,10 +63,11 @@ func TestChaos(t *testing.T) {
 			t.Fatalf("round %d failed; data and logs: %s; again: make chaos ROUNDS=%d KILLS=0 SEED=%d", n, c.Dir, rounds, seed)
 		}
 	}
-	c.WholeISRs(t, wholeWait, topic)
+	created := stopChurn()
+	c.WholeISRs(t, wholeWait)
 	c.SameDumps(t)
 	taken, damaged := c.Metric(t, "quorate_raft_snapshots_taken"), c.Metric(t, "quorate_raft_snapshots_damaged")
-	t.Logf("%d rounds; %d topics came and went; %v snapshots since the controllers' last starts; observed %s", rounds, created(), taken, observer)
+	t.Logf("%d rounds; %d topics came and went; %v snapshots since the controllers' last starts; observed %s", rounds, created, taken, observer)
 	if rounds >= 5 && taken == 0 || damaged != 0 {
 		t.Errorf("%v snapshots were taken and %v are damaged", taken, damaged)
 	}

@@ -21,12 +21,11 @@ const (
 
 // StartChurn lets topics come and go until the test ends, so that the metadata log grows, snapshots are taken, and a
 // controller that was away long enough has to install one. Whether a request gets through amid the faults is not the
-// question here. It returns a function that tells how many creations were acknowledged.
-func StartChurn(t testing.TB, c *cluster.Cluster) (created func() int) {
+// question here. It returns a function that stops it and tells how many creations were acknowledged.
+func StartChurn(t testing.TB, c *cluster.Cluster) (stop func() int) {
 	t.Helper()
 	client := c.Client(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	var mu sync.Mutex
 	var done sync.WaitGroup
 	n := 0
 	done.Go(func() {
@@ -41,9 +40,7 @@ func StartChurn(t testing.TB, c *cluster.Cluster) (created func() int) {
 			}
 			call, end := context.WithTimeout(ctx, 3*time.Second)
 			if _, err := admin.CreateTopic(call, 2, 3, nil, fmt.Sprintf("churn-%d", i)); err == nil {
-				mu.Lock()
 				n++
-				mu.Unlock()
 			}
 			if i >= churnKept {
 				_, _ = admin.DeleteTopic(call, fmt.Sprintf("churn-%d", i-churnKept))
@@ -51,11 +48,11 @@ func StartChurn(t testing.TB, c *cluster.Cluster) (created func() int) {
 			end()
 		}
 	})
-	stop := func() { cancel(); done.Wait() }
-	t.Cleanup(stop)
-	return func() int {
-		mu.Lock()
-		defer mu.Unlock()
+	stop = func() int {
+		cancel()
+		done.Wait()
 		return n
 	}
+	t.Cleanup(func() { stop() })
+	return stop
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"os/exec"
@@ -80,8 +81,15 @@ func Build(t testing.TB) string {
 			build.path = path
 			return
 		}
-		// One place for all runs: a binary is large, and nobody would clear away a new one each time.
-		dir := filepath.Join(os.TempDir(), fmt.Sprintf("quorate-test-bin-%d", os.Getuid()))
+		// One place for all runs of a checkout: a binary is large, and nobody would clear away a new one each time.
+		checkout, err := filepath.Abs(filepath.Join("..", ".."))
+		if err != nil {
+			build.err = err
+			return
+		}
+		place := fnv.New64a()
+		place.Write([]byte(checkout))
+		dir := filepath.Join(os.TempDir(), fmt.Sprintf("quorate-test-bin-%d-%x", os.Getuid(), place.Sum64()))
 		if build.err = os.MkdirAll(dir, 0o755); build.err != nil {
 			return
 		}

@@ -86,9 +86,9 @@ func (s Shape) Build() (*image.Image, error) {
 
 // plain is a partition as a Go programmer would first write it down. It is the reference of heap and of changes.
 type plain struct {
-	replicas, isr               []int32
-	leader                      int32
-	leaderEpoch, partitionEpoch int32
+	replicas, isr       []int32
+	leader, leaderEpoch int32
+	partitionEpoch      int32
 }
 
 // plainImage is a map without history, indexes or readers.
@@ -102,7 +102,7 @@ func (s Shape) buildPlain() plainImage {
 		for p := range s.Partitions {
 			r := s.Replicas(t*s.Partitions + p)
 			m[image.PartitionID{Topic: id, Partition: int32(p)}] = &plain{
-				replicas: append([]int32(nil), r[:]...), isr: append([]int32(nil), r[:]...), leader: r[0],
+				replicas: append([]int32(nil), r[:]...), isr: append([]int32(nil), r[:]...), leader: r[0], leaderEpoch: 1,
 			}
 		}
 	}

@@ -385,8 +385,7 @@ func TestBadBytesOnEveryListener(t *testing.T) {
 		{broker, "grpc", foreignBytes("kafka"), true, `quorate_grpc_connections_closed_total{reason="another protocol"}`},
 		{broker, "http", httpBytes(), true, `quorate_http_connections_unserved_total`},
 		{controller, "grpc", foreignBytes("kafka"), true, `quorate_grpc_connections_closed_total{reason="another protocol"}`},
-		{controller, "raft", foreignBytes("raft"), true, `quorate_raft_handshakes_total{result="malformed"}`},
-		{controller, "raft", nil, true, `quorate_raft_handshakes_total{result="too_slow"}`},
+		{controller, "raft", foreignBytes("raft"), false, `quorate_raft_handshakes_total{result="malformed"}`},
 		{controller, "http", httpBytes(), true, `quorate_http_connections_unserved_total`},
 	}
 	before := make([]float64, len(targets))
@@ -410,6 +409,14 @@ func TestBadBytesOnEveryListener(t *testing.T) {
 		if closed < 1 {
 			t.Errorf("node %d: %s did not rise", target.node.ID, target.counter)
 		}
+	}
+	// Slow handshakes come after the garbage: together they are more than the listener keeps open, and the oldest, whatever
+	// it sent, is then counted as too_many.
+	slow := badTarget{controller, "raft", nil, true, `quorate_raft_handshakes_total{result="too_slow"}`}
+	tooSlow := metric(t, controller, slow.counter)
+	slow.attack(t)
+	if closed := metric(t, controller, slow.counter) - tooSlow; closed < 1 {
+		t.Errorf("node %d: %s did not rise", controller.ID, slow.counter)
 	}
 	for _, n := range []cluster.Node{broker, controller} {
 		peak := peakMiB(t, n)

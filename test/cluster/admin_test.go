@@ -19,6 +19,7 @@ import (
 // An operator's client, unmodified, runs a cluster: partitions, configs, elections, moves and their cancel, the quorum, a
 // dead broker's registration, and topics made by producing.
 func TestOperateByKafkaClient(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Brokers: 4, Set: []string{
 		"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500",
 		"auto.leader.rebalance.enable=false", "auto.create.topics.enable=true",

@@ -88,6 +88,7 @@ func fingerprint(t *testing.T, dir string) string {
 
 // A node that cannot have its directory or its ports says why and what to do, exits 1 and leaves everything as it was.
 func TestStartsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Controllers: 1, Brokers: 2, Set: []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"}})
 	c.Must(t, "topic", "create", "orders", "--partitions", "2", "--replication-factor", "2")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 1})
@@ -165,6 +166,7 @@ func TestStartsThatAreRefused(t *testing.T) {
 
 // The same for a controller's ports.
 func TestControllerPortsThatAreTaken(t *testing.T) {
+	t.Parallel()
 	s := cluster.NewSolo(t)
 	if _, errs, code := cluster.Run(t, s.Format()...); code != 0 {
 		t.Fatalf("format: %s", errs)
@@ -252,6 +254,7 @@ func TestFullDiskAtStart(t *testing.T) {
 // A broker dies, and its newest segments end in garbage, in half a batch, and in a batch with a flipped byte: each tail
 // is cut and fetched again.
 func TestTornTailsAreCutAndRefetched(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Set: []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"}})
 	c.Must(t, "topic", "create", "orders", "--partitions", "3", "--replication-factor", "3")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 2, Plain: 1, Pad: 100})
@@ -336,6 +339,7 @@ func modTime(t *testing.T, name string) string {
 // A flipped byte in a controller's newest metadata snapshot: it is refused and named; the controller goes on from the
 // older one, or ends. With every snapshot damaged it ends, and the others go on.
 func TestDamagedMetadataSnapshot(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Brokers: 1, Set: []string{"metadata.log.snapshot.entries=20", "metadata.log.trailing.entries=100"}})
 	victim := c.Active(t)
 	n := 0

@@ -19,6 +19,7 @@ import (
 
 // One process with both roles is a cluster of its own: format, start, create, produce, consume, stop, start again.
 func TestOneProcessWithBothRoles(t *testing.T) {
+	t.Parallel()
 	binary, dir := cluster.Build(t), t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()

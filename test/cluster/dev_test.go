@@ -10,6 +10,7 @@ import (
 
 // The first thing a newcomer does: start, create, describe, be refused, delete, stop.
 func TestDevCreateDescribeRefuseDelete(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	if len(c.Nodes) != 6 || len(c.Kafka) != 3 || len(c.Controllers) != 3 {
 		t.Fatalf("cluster.json has %d nodes, %d bootstrap addresses, %d controllers", len(c.Nodes), len(c.Kafka), len(c.Controllers))

@@ -26,6 +26,10 @@
 // Every process that a test started is gone when it ends: dev is told to stop, must exit 0, and what is left is
 // killed by its pid and reported. When a test fails its data and logs are kept and the folder is named.
 //
+// # Two at a time
+//
+// A test that waits on conditions calls t.Parallel; one that looks at gaps, time limits or memory does not, and runs alone.
+//
 // # Goroutines
 //
 // Writers own theirs and stop with [Writers.Stop]. A Cluster may be used by several goroutines.

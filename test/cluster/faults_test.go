@@ -15,6 +15,7 @@ var quick = []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interva
 
 // F11: the ISR dies member by member. Whoever was last, and it alone, brings the partition back, without an operator.
 func TestF11LastMemberReturns(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Set: append(slices.Clone(quick), "min.insync.replicas=1")})
 	c.Must(t, "topic", "create", "orders", "--partitions", "1", "--replication-factor", "3")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 1})
@@ -68,6 +69,7 @@ func awaitPartition(t *testing.T, c *cluster.Cluster, what string, ok func(clust
 // F15: a broker that dies and is back within its session is another incarnation: it is refused until the old one's
 // session has ended, leads nothing meanwhile, and comes back under another broker epoch with the leader epoch raised.
 func TestF15CrashAndReturnWithinTheSession(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Set: quick})
 	c.Must(t, "topic", "create", "orders", "--partitions", "1", "--replication-factor", "3")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 1, Plain: 1})
@@ -97,6 +99,7 @@ func TestF15CrashAndReturnWithinTheSession(t *testing.T) {
 
 // F16: a leader that is told to stop hands over first; what it acknowledged until then is there, and producers go on.
 func TestF16LeaderHandsOverBeforeItStops(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	c.Must(t, "topic", "create", "orders", "--partitions", "3", "--replication-factor", "3")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 1, Plain: 1})

@@ -56,6 +56,7 @@ var codecs = map[string]kgo.CompressionCodec{
 }
 
 func TestRealClientsRoundTrip(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	lines := text(t)
 	t.Run("franz-go", func(t *testing.T) {

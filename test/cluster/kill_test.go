@@ -177,6 +177,7 @@ func TestPausedFollowerIsFenced(t *testing.T) {
 // All six processes die at once and are started again: every topic and every acknowledged record is there, and the
 // three controllers hold the same image to the byte.
 func TestAllDieAndComeBack(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	c.Must(t, "topic", "create", "orders", "--partitions", "6", "--replication-factor", "3")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 2, Plain: 1})

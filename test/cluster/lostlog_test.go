@@ -15,6 +15,7 @@ import (
 // The last leader's disk loses acknowledged records while every broker is down, and it is the first to come back. It does
 // not lead on what is left: another member of the ELR does, and the damaged replica fetches what it lost.
 func TestDamagedLeaderDoesNotLead(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Set: []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"}})
 	c.Must(t, "topic", "create", "orders", "--partitions", "1", "--replication-factor", "3", "--config", "min.insync.replicas=2")
 	w := c.StartWriters(t, "orders", cluster.WriterOptions{Idempotent: 1, Plain: 1})

@@ -34,6 +34,7 @@ func (o operator) does(line string, code int, texts ...string) string {
 
 // The day of an operator on a cluster of three brokers, command by command.
 func TestOperatorCommands(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Set: []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"}})
 	o := operator{t, c}
 

@@ -47,8 +47,10 @@ func (s State) String() string {
 
 // Pauses between two calls of a broker to the controller, beside the heartbeat interval.
 const (
-	// catchUpInterval paces heartbeats while the broker catches up with its registration.
-	catchUpInterval = 10 * time.Millisecond
+	// catchUpIntervalMin is the pause between the first heartbeats of a broker that catches up with its registration. It
+	// doubles with each answer that says "not yet", up to catchUpIntervalMax and never above the heartbeat interval.
+	catchUpIntervalMin = 10 * time.Millisecond
+	catchUpIntervalMax = 320 * time.Millisecond
 	// handOverInterval is the pause after the first answer that does not yet let the broker stop.
 	handOverInterval = 50 * time.Millisecond
 	// retryBackoffMin doubles with each failure in a row, up to retryBackoffMax.
@@ -82,6 +84,7 @@ type lifecycle struct {
 	calling       call // under way
 	again         bool // send the next one as soon as the present one has succeeded
 	failures      int  // in a row
+	behind        int  // answers in a row that said "not caught up yet", until the pause is at its longest
 	askedToStop   bool // PENDING: a heartbeat with want_shut_down has been answered
 	judgeable     bool // the image suffices to judge the logs by
 	shutdownAsked bool
@@ -157,9 +160,12 @@ func (lc *lifecycle) onHeartbeat(a heartbeatAnswer) effects {
 	wait := lc.interval
 	switch lc.state {
 	case StateStarting:
-		wait = catchUpInterval
+		wait = min(catchUpIntervalMin<<lc.behind, catchUpIntervalMax, lc.interval)
+		if catchUpIntervalMin<<lc.behind < catchUpIntervalMax {
+			lc.behind++
+		}
 		if a.caughtUp {
-			lc.state = StateRecovery
+			lc.state, wait = StateRecovery, catchUpIntervalMin
 		}
 	case StateRecovery:
 		if !a.fenced {

@@ -59,13 +59,14 @@ type purgatory struct {
 	lists    map[image.PartitionID][]listed
 	due      dueHeap
 	draining bool
+	spare    map[image.PartitionID]struct{} // the next inbox's set, empty
 }
 
 // inbox is what others have asked of the loop since it last looked.
 type inbox struct {
 	added    []*waiter
 	canceled []*waiter
-	changed  []image.PartitionID
+	changed  map[image.PartitionID]struct{} // each once, however often it changed
 	drain    bool
 }
 
@@ -73,6 +74,8 @@ func newPurgatory(clock env.Clock) *purgatory {
 	return &purgatory{
 		clock:   clock,
 		wake:    make(chan struct{}, 1),
+		inbox:   inbox{changed: map[image.PartitionID]struct{}{}},
+		spare:   map[image.PartitionID]struct{}{},
 		watched: map[image.PartitionID]int{},
 		lists:   map[image.PartitionID][]listed{},
 	}
@@ -94,8 +97,8 @@ func (p *purgatory) add(w *waiter) {
 func (p *purgatory) notify(id image.PartitionID) {
 	p.mu.Lock()
 	watched := p.watched[id] > 0
-	if n := len(p.inbox.changed); watched && (n == 0 || p.inbox.changed[n-1] != id) {
-		p.inbox.changed = append(p.inbox.changed, id)
+	if watched {
+		p.inbox.changed[id] = struct{}{}
 	}
 	p.mu.Unlock()
 	if watched {
@@ -154,7 +157,7 @@ func (p *purgatory) untilDue() time.Duration {
 func (p *purgatory) work() {
 	p.mu.Lock()
 	in := p.inbox
-	p.inbox = inbox{}
+	p.inbox = inbox{changed: p.spare}
 	p.mu.Unlock()
 	if in.drain && !p.draining {
 		p.draining = true
@@ -168,12 +171,14 @@ func (p *purgatory) work() {
 	for _, w := range in.canceled {
 		p.end(w)
 	}
-	for _, id := range in.changed {
+	for id := range in.changed {
 		p.recheck(id)
 	}
 	for _, w := range in.added {
 		p.list(w)
 	}
+	clear(in.changed)
+	p.spare = in.changed
 }
 
 // list takes a waiter in, unless it is decided already.

@@ -67,6 +67,32 @@ func TestWaiterCompletesOnce(t *testing.T) {
 	})
 }
 
+// Changes of a few partitions by turns are held once each until the loop looks, however many there are.
+func TestChangesWaitOnceAPartition(t *testing.T) {
+	p := newPurgatory(env.OS("").Clock) // its loop does not run
+	checks := map[image.PartitionID]int{}
+	for n := range 2 {
+		p.add(&waiter{keys: []image.PartitionID{partitionID(n)}, deadline: time.Now().Add(time.Hour), ctx: t.Context(), check: func(id image.PartitionID) bool {
+			checks[id]++
+			return false
+		}})
+	}
+	p.work()
+	for range 1000 {
+		p.notify(partitionID(0))
+		p.notify(partitionID(1))
+	}
+	if n := len(p.inbox.changed); n != 2 {
+		t.Errorf("%d changes wait, want 2", n)
+	}
+	p.work()
+	for id, n := range checks {
+		if n != 2 {
+			t.Errorf("%v was checked %d times, want once when it was listed and once when it had changed", id, n)
+		}
+	}
+}
+
 func TestWaiterExpiresAtItsDeadline(t *testing.T) {
 	inPurgatory(t, func(t *testing.T, p *purgatory) {
 		start := time.Now()

@@ -249,6 +249,8 @@ type renamedDir struct {
 	replica Replica
 	state   DirState
 	since   time.Time
+	// retryAt is when a removal that failed is tried again; zero: at once.
+	retryAt time.Time
 }
 
 // isGone tells that a failure only says that somebody else was faster.

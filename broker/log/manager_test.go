@@ -256,6 +256,16 @@ func TestDeletedDirectoriesAreRemoved(t *testing.T) {
 		t.Fatalf("%+v", removals)
 	}
 	stop()
+	// It is not tried again by whoever wakes the manager, but half a minute later.
+	if removals = r.RemoveRenamed(context.Background()); len(removals) != 0 {
+		t.Fatalf("tried again at once: %+v", removals)
+	}
+	r.clock.now = r.clock.now.Add(30 * time.Second)
+	again := faults.Add(envtest.Rule{Kind: "remove", Name: "*.log", Times: 1})
+	if removals = r.RemoveRenamed(context.Background()); len(removals) != 1 || removals[0].Err == nil || removals[0].Replica != foo0 {
+		t.Fatalf("%+v", removals)
+	}
+	again()
 	// The next life takes it up, and still knows whose it was.
 	r.kill()
 	list, err := r.Scan()

@@ -24,13 +24,17 @@ type laterRemoval struct {
 }
 
 // RemoveRenamed removes the directories that wait for it: the deleted ones, and strays that are old enough. It reports
-// each; one that could not be removed is tried again by the next call. It ends early when ctx does.
+// each; one that could not be removed is tried again removalRetryInterval later, however often this is called. It ends
+// early when ctx does.
 func (m *Manager) RemoveRenamed(ctx context.Context) []Removal {
 	now := m.env.Now()
 	m.mu.Lock()
 	var due []Removal
 	for base, d := range m.renamed {
 		if d.state == DirStray && (m.config.StrayDelay < 0 || now.Sub(d.since) < m.config.StrayDelay) {
+			continue
+		}
+		if now.Before(d.retryAt) {
 			continue
 		}
 		due = append(due, Removal{Replica: d.replica, State: d.state, Base: base})
@@ -44,10 +48,13 @@ func (m *Manager) RemoveRenamed(ctx context.Context) []Removal {
 		due[i].Err = m.removeDir(m.path(due[i].Base))
 		if due[i].Err != nil {
 			m.logger.Error("directory not removed", "directory", due[i].Base, "topicId", due[i].Replica.TopicID.String(), "err", due[i].Err)
-			continue
 		}
 		m.mu.Lock()
-		delete(m.renamed, due[i].Base)
+		if d := m.renamed[due[i].Base]; d != nil && due[i].Err != nil {
+			d.retryAt = now.Add(removalRetryInterval)
+		} else {
+			delete(m.renamed, due[i].Base)
+		}
 		m.mu.Unlock()
 	}
 	return due

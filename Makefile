@@ -10,6 +10,7 @@ KILLS  ?= 200
 SEED   ?=
 COUNT  ?= 7
 STATES ?= 20000000
+WORLDS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build test-unit test-process test lint proto proto-check rewrite bench acceptance chaos model clean
@@ -52,8 +53,8 @@ acceptance: ## the kills with full observation times and their bounds asserted; 
 chaos: ## kill and pause processes at random: ROUNDS=20 KILLS=200 SEED=
 	@.ci/chaos '$(ROUNDS)' '$(KILLS)' '$(SEED)'
 
-model: ## search small worlds of the real decisions: STATES=20000000
-	MODEL_STATES='$(STATES)' go test ./test/model -run 'TestWorlds|TestPlantedBugs' -v -count 1 -timeout 4h
+model: ## search small worlds of the real decisions: STATES=20000000 WORLDS=
+	MODEL_STATES='$(STATES)' MODEL_WORLDS='$(WORLDS)' go test ./test/model -run 'TestWorlds|TestPlantedBugs' -v -count 1 -timeout 4h
 
 clean: ## remove what build made
 	rm -rf bin

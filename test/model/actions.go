@@ -42,9 +42,6 @@ type action struct {
 	a, b int8
 }
 
-func (a action) pack() uint32     { return uint32(a.kind)<<16 | uint32(uint8(a.a))<<8 | uint32(uint8(a.b)) }
-func unpack(packed uint32) action { return action{kind(packed >> 16), int8(packed >> 8), int8(packed)} }
-
 // String is the action as a transcript's verb.
 func (a action) String() string {
 	part := ""
@@ -159,13 +156,23 @@ func (m *model) actions() []action {
 // messagesMax bounds the messages that are looked at in one world; more than a few are never under way.
 const messagesMax = 4
 
-// do makes the step, or returns nil if it is not possible or changes nothing that can be seen.
-func (w *World) do(a action) *World {
+// try makes the step, or returns nil if it is not possible or changes nothing that can be seen. The world that it returns
+// lives until the next step of any world is tried.
+func (w *World) try(a action) *World {
+	w.m.forks = 0
 	next := w.make(a)
 	if next == nil {
 		return nil
 	}
 	return next.settle()
+}
+
+// do makes the step as [World.try] does, and returns a world that stays.
+func (w *World) do(a action) *World {
+	if next := w.try(a); next != nil {
+		return next.keep()
+	}
+	return nil
 }
 
 func (w *World) make(a action) *World {

@@ -113,7 +113,7 @@ func (r *replica) appendTo(b []byte) []byte {
 	}
 	if r.sent != nil {
 		b = append(b, " sent="...)
-		b = append(b, r.sent.String()...)
+		b = appendProposal(b, r.sent)
 	}
 	for _, w := range r.waiting {
 		b = append(b, " wait="...)
@@ -136,7 +136,7 @@ func (r *replica) appendLeader(b []byte) []byte {
 	b = appendIDs(b, r.ISR.Maximal)
 	if r.ISR.Pending != nil {
 		b = append(b, " pending="...)
-		b = append(b, r.ISR.Pending.String()...)
+		b = appendProposal(b, r.ISR.Pending)
 	}
 	for i := range r.Followers {
 		f := &r.Followers[i]
@@ -153,6 +153,24 @@ func (r *replica) appendLeader(b []byte) []byte {
 		b = append(b, '}')
 	}
 	return b
+}
+
+// appendProposal writes the line of [partition.Proposal], which is wanted too often to be made by fmt.
+func appendProposal(b []byte, p *partition.Proposal) []byte {
+	b = append(b, p.Kind.String()...)
+	b = strconv.AppendUint(append(b, '#'), p.Number, 10)
+	b = appendInt(b, " le=", int64(p.LeaderEpoch))
+	b = appendInt(b, " pe=", int64(p.PartitionEpoch))
+	b = append(b, " isr="...)
+	for i, m := range p.ISR {
+		b = append(b, "[,"[min(i, 1)])
+		b = strconv.AppendInt(b, int64(m.ID), 10)
+		if m.Epoch != image.NoBrokerEpoch {
+			b = appendInt(b, "@", int64(m.Epoch))
+		}
+	}
+	b = append(b, "] changed="...)
+	return appendIDs(b, p.Changed)
 }
 
 func appendInt(b []byte, name string, v int64) []byte {
@@ -215,7 +233,7 @@ func (m *message) describe() string {
 	b = appendInt(b, " t-", int64(m.part))
 	b = appendInt(b, " epoch=", int64(m.senderEpoch))
 	b = append(b, ' ')
-	b = append(b, m.proposal.String()...)
+	b = appendProposal(b, m.proposal)
 	switch {
 	case m.whole != 0:
 		b = append(b, ": "+m.whole.KafkaName()...)

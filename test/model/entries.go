@@ -75,10 +75,10 @@ func (w *World) commitNext() {
 	}
 	w.m.trace("apply offset=%d claim=%d", n.im.Offset(), n.claim)
 	for i := range w.promises {
-		old, _ := before.im.Partition(w.m.ids[i])
-		p, _ := n.im.Partition(w.m.ids[i])
-		w.m.trace("t-%d %v", i, p)
-		w.excuse(n, i, old, p)
+		if w.m.tracing() {
+			w.m.trace("t-%d %v", i, n.parts[i])
+		}
+		w.excuse(n, i, before.parts[i], n.parts[i])
 	}
 	if n.answer != nil && (w.m.bug != AnswerBeforeCommit || n.answer.message == nil) {
 		w.deliver(n.answer)

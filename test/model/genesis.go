@@ -12,7 +12,7 @@ import (
 )
 
 func newModel(cfg *Config, bug Bug) *model {
-	m := &model{cfg: cfg, bug: bug, messages: map[string]*message{}, brokers: map[uint64]*broker{}}
+	m := &model{cfg: cfg, bug: bug, messages: map[string]*message{}, brokers: map[uint64]*broker{}, changes: map[transition]*image.BrokerChanges{}}
 	for i := range cfg.Replicas {
 		m.ids = append(m.ids, image.PartitionID{Topic: uuid("topic"), Partition: int32(i)})
 	}

@@ -65,8 +65,7 @@ func (w *World) converged() error {
 			wrong("broker %d does not serve: %v", b.id, known)
 		}
 	}
-	for i, id := range w.m.ids {
-		p, _ := w.tip.im.Partition(id)
+	for i, p := range w.tip.parts {
 		if err := w.peaceful(i, p); err != nil {
 			wrong("t-%d (%v): %w", i, p, err)
 		}

@@ -44,8 +44,7 @@ func (w *World) check() error {
 
 func eachPartition(holds func(*World, int, image.Partition) error) func(*World) error {
 	return func(w *World) error {
-		for i, id := range w.m.ids {
-			p, _ := w.tip.im.Partition(id)
+		for i, p := range w.tip.parts {
 			if err := holds(w, i, p); err != nil {
 				return fmt.Errorf("t-%d (%v): %w", i, p, err)
 			}

@@ -38,7 +38,7 @@ func (w *World) act(b *broker, old, im *image.Image) {
 		}
 		b.begun, old = true, image.Empty()
 	}
-	local := image.LocalChanges(old, im, b.id)
+	local := w.m.localChanges(old, im, b.id)
 	for _, id := range local.Deletes {
 		w.step(b, int(id.Partition), partition.Deleted{})
 		r := newReplica()
@@ -62,6 +62,23 @@ func (w *World) act(b *broker, old, im *image.Image) {
 		r.order(im, fx.Fetch)
 	}
 	w.news(b, old, im)
+}
+
+// transition is a broker's step from one image to another.
+type transition struct {
+	old, new *image.Image
+	id       image.BrokerID
+}
+
+// localChanges remembers what [image.LocalChanges] has told.
+func (m *model) localChanges(old, im *image.Image, id image.BrokerID) *image.BrokerChanges {
+	t := transition{old, im, id}
+	c, ok := m.changes[t]
+	if !ok {
+		c = image.LocalChanges(old, im, id)
+		m.changes[t] = c
+	}
+	return c
 }
 
 // order carries out what a step asks of the fetcher.

@@ -27,7 +27,9 @@ type node struct {
 	m      *model
 	parent *node
 	im     *image.Image
-	live   controller.Liveness
+	// parts are the image's partitions, in the order of the model's ids.
+	parts []image.Partition
+	live  controller.Liveness
 	// records of the entry, and the header that a broker or controller judges it by.
 	records  []*metadatapb.Record
 	base     image.MetadataOffset
@@ -195,8 +197,17 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 		}
 		next.im = im
 	}
-	next.hash = fingerprint(next.appendTo(nil))
-	return next
+	return next.seal()
+}
+
+// seal notes what the finished log says.
+func (n *node) seal() *node {
+	for _, id := range n.m.ids {
+		p, _ := n.im.Partition(id)
+		n.parts = append(n.parts, p)
+	}
+	n.hash = fingerprint(n.appendTo(nil))
+	return n
 }
 
 // broken checks one record's step, once for all worlds that take it.
@@ -217,7 +228,7 @@ func (n *node) claimed() *node {
 		return o.entries[0]
 	}
 	next := &node{m: n.m, parent: n, im: n.im, live: controller.NewLiveness(n.im, begin), claim: n.claim + 1, last: true, base: n.im.Offset() + 1}
-	next.hash = fingerprint(next.appendTo(nil))
+	next.seal()
 	if n.next == nil {
 		n.next = map[request]outcome{}
 	}

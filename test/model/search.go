@@ -2,17 +2,20 @@ package model
 
 import "slices"
 
-// Result is what a search found.
+// Result is what a search has found so far.
 type Result struct {
 	Config *Config
 	Bug    Bug
-	// States is how many different states were reached, Steps how many steps led to them or to others again.
-	States, Steps int
+	// States is how many different states were reached, Visits how many of them with each amount of harm left that allows
+	// what no other does, Steps how many steps led to states, new or known.
+	States, Visits, Steps int
+	// Expanded is from how many visits every step was made.
+	Expanded int
 	// Depth is the longest of the shortest paths to a state.
 	Depth int
 	// Exhausted tells that every state within the budget of harm was reached.
 	Exhausted bool
-	// With is, by harm, in how many states' shortest paths it occurs.
+	// With is, by harm, on how many of the visits' shortest paths it occurs.
 	With [harms]int
 	// Decisions is how many entries of the metadata log were decided.
 	Decisions int
@@ -26,20 +29,12 @@ type Result struct {
 	unhealed bool
 }
 
-// within tells whether what may follow with this much harm left is among what may follow with other.
-func (l harmLeft) within(other harmLeft) bool {
-	for h := range l {
-		if l[h] > other[h] {
-			return false
-		}
-	}
-	return true
-}
-
 // Add takes the counts of another search into this one.
 func (r *Result) Add(other *Result) {
 	r.States += other.States
+	r.Visits += other.Visits
 	r.Steps += other.Steps
+	r.Expanded += other.Expanded
 	r.Depth = max(r.Depth, other.Depth)
 	r.Decisions += other.Decisions
 	r.Healed += other.Healed
@@ -48,126 +43,113 @@ func (r *Result) Add(other *Result) {
 	}
 }
 
-// visit is one state in the order of the search: how it was reached first.
-type visit struct {
-	from int32
-	by   uint32
-}
-
-// search is one search under way.
-type search struct {
+// Searching is a search that can be gone on with. It keeps no worlds but those on the way to the state that it is at: the
+// others are told by their paths, twenty-odd bytes a state.
+type Searching struct {
 	m       *model
 	actions []action
-	// known holds, by fingerprint, how much harm was left when the state was reached.
-	known  map[uint64][]harmLeft
-	visits []visit
-	// queue holds the worlds that are not expanded yet, at the places of their visits.
-	queue []*World
-	// samples are the states of which it is tried whether they heal, once no state was found broken.
-	samples []sample
-	r       *Result
+	known   table
+	visits  visits
+	// next is the visit to be made steps from, level the first visit that lies deeper than it.
+	next, level int
+	// healed is the first visit that is not healed yet, if it is a sample.
+	healed int
+	r      Result
 }
 
-type sample struct {
-	index int
-	world *World
+// NewSearching begins a search at the state that the world's prefix leads to.
+func NewSearching(cfg Config, bug Bug) *Searching {
+	s := &Searching{m: newModel(&cfg, bug), r: Result{Config: &cfg, Bug: bug}}
+	s.actions = s.m.actions()
+	root, err := s.m.root()
+	if err != nil {
+		s.r.Violation = err
+		return s
+	}
+	s.visits.root = root
+	s.reach(root, visit{})
+	s.level = 1
+	return s
 }
 
 // Search visits a world breadth first until it breaks, is exhausted, or statesMax states were reached.
 func Search(cfg Config, bug Bug, statesMax int) Result {
-	m := newModel(&cfg, bug)
-	r := Result{Config: &cfg, Bug: bug}
-	root, err := m.root()
-	if err != nil {
-		r.Violation = err
-		return r
-	}
-	s := &search{m: m, actions: m.actions(), known: make(map[uint64][]harmLeft), r: &r}
-	s.reach(root, visit{from: -1})
-	level, next := len(s.visits), 0
-	for ; next < len(s.visits); next++ {
-		if next == level {
-			r.Depth++
-			level = len(s.visits)
+	return NewSearching(cfg, bug).Run(statesMax)
+}
+
+// Run goes on until the world breaks, is exhausted, or statesMax states were reached altogether. Then it looks whether
+// samples of the states heal.
+func (s *Searching) Run(statesMax int) Result {
+	for s.r.Violation == nil && s.next < s.visits.len() && s.known.states < statesMax {
+		if s.next == s.level {
+			s.r.Depth++
+			s.level = s.visits.len()
 		}
-		if s.expand(next, statesMax) {
-			break
+		if s.expand(statesMax) {
+			s.next++
 		}
 	}
-	if next < len(s.visits) {
+	s.r.Exhausted = s.next == s.visits.len()
+	s.r.States, s.r.Visits, s.r.Expanded = s.known.states, s.visits.len(), s.next
+	s.r.Decisions = s.m.decisions
+	s.heal()
+	r := s.r
+	if !r.Exhausted {
 		r.Depth++
-	}
-	r.Exhausted = next == len(s.visits)
-	r.States, r.Decisions = len(s.visits), m.decisions
-	if r.Violation == nil {
-		s.heal()
 	}
 	return r
 }
 
-// expand makes every possible step from a state and tells whether the search is over.
-func (s *search) expand(index, statesMax int) bool {
-	w := s.queue[index]
-	s.queue[index] = nil
-	for _, a := range s.actions {
-		next := w.do(a)
+// expand makes every possible step from the next visit and tells whether it came to the end of them.
+func (s *Searching) expand(statesMax int) bool {
+	w := s.visits.world(s.next, s.actions)
+	for i, a := range s.actions {
+		next := w.try(a)
 		if next == nil {
 			continue
 		}
 		s.r.Steps++
-		if s.reach(next, visit{int32(index), a.pack()}) {
-			return true
-		}
-		if len(s.visits) >= statesMax {
-			return true
-		}
-	}
-	return false
-}
-
-// reach takes a state in if it is new, and tells whether it is broken.
-func (s *search) reach(w *World, v visit) bool {
-	if w.bad == nil {
-		key, left := w.key(), w.harmLeft()
-		if slices.ContainsFunc(s.known[key], left.within) {
+		s.reach(next, visit{from: uint32(s.next), by: uint16(i)})
+		if s.r.Violation != nil || s.known.states >= statesMax {
 			return false
 		}
-		s.known[key] = append(s.known[key], left)
 	}
-	s.visits = append(s.visits, v)
-	s.queue = append(s.queue, w)
+	return true
+}
+
+// reach takes a state in if it is new, and finds out whether it is broken.
+func (s *Searching) reach(w *World, v visit) {
+	if w.bad == nil && !s.known.add(w.key(), w.left.pack()) {
+		return
+	}
+	s.visits.add(v)
 	for h := range harms {
 		if w.left.Of[h] < s.m.cfg.Budget.Of[h] {
 			s.r.With[h]++
 		}
 	}
 	if err := w.check(); err != nil {
-		s.broken(len(s.visits)-1, err)
-		return true
+		s.broken(s.visits.len()-1, err)
 	}
-	if len(s.visits)%healEvery == 0 {
-		s.samples = append(s.samples, sample{len(s.visits) - 1, w})
-	}
-	return false
 }
 
 // broken notes a violation and how it was reached.
-func (s *search) broken(index int, err error) {
-	s.r.Violation = err
-	for i := index; s.visits[i].from >= 0; i = int(s.visits[i].from) {
-		s.r.path = append(s.r.path, unpack(s.visits[i].by))
+func (s *Searching) broken(index int, err error) {
+	s.r.Violation, s.r.path = err, nil
+	for ; index > 0; index = int(s.visits.list[index].from) {
+		s.r.path = append(s.r.path, s.actions[s.visits.list[index].by])
 	}
 	slices.Reverse(s.r.path)
 }
 
-// heal tries whether the samples heal.
-func (s *search) heal() {
-	for _, x := range s.samples {
+// heal tries whether the samples among the visits heal.
+func (s *Searching) heal() {
+	s.healed = (s.healed + healEvery - 1) / healEvery * healEvery
+	for ; s.healed < s.visits.len() && s.r.Violation == nil; s.healed += healEvery {
 		s.r.Healed++
-		if err := x.world.heal(); err != nil {
+		if err := s.visits.world(s.healed, s.actions).heal(); err != nil {
 			s.r.unhealed = true
-			s.broken(x.index, err)
-			return
+			s.broken(s.healed, err)
 		}
 	}
 }

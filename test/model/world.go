@@ -15,7 +15,13 @@ type model struct {
 	// messages and brokers hold one copy of what many worlds have in common.
 	messages map[string]*message
 	brokers  map[uint64]*broker
-	ids      []image.PartitionID
+	// changes are what brokers were told to do by the metadata.
+	changes map[transition]*image.BrokerChanges
+	// scratch are the worlds of the step being made, forks of them in use; spare are brokers that can be used again.
+	scratch [scratchMax]World
+	forks   int
+	spare   []*broker
+	ids     []image.PartitionID
 	// decisions counts the entries that were decided, each once.
 	decisions int
 	// lines receives what a step does, while a path is printed.
@@ -59,21 +65,39 @@ type promise struct {
 	unclean image.LeaderEpoch
 }
 
-// fork returns a copy to be changed.
+// scratchMax is how often one step copies a world.
+const scratchMax = 4
+
+// fork returns a copy to be changed. It lives until the next step is tried, if it is not kept.
 func (w *World) fork() *World {
-	next := *w
+	m := w.m
+	next := &m.scratch[m.forks]
+	m.forks++
+	*next = *w
 	next.bad = nil
-	return &next
+	return next
+}
+
+// keep returns a copy that stays.
+func (w *World) keep() *World {
+	kept := *w
+	return &kept
 }
 
 func (w *World) broker(id image.BrokerID) *broker { return w.brokers[id-1] }
 
 // edit returns a copy of a broker to be changed, and puts it into the world.
 func (w *World) edit(id image.BrokerID) *broker {
-	b := *w.brokers[id-1]
-	b.parts, b.hash = slices.Clone(b.parts), 0
-	w.brokers[id-1] = &b
-	return &b
+	m, old := w.m, w.brokers[id-1]
+	b := &broker{}
+	if n := len(m.spare); n > 0 {
+		b, m.spare = m.spare[n-1], m.spare[:n-1]
+	}
+	parts := append(b.parts[:0], old.parts...)
+	*b = *old
+	b.parts, b.hash = parts, 0
+	w.brokers[id-1] = b
+	return b
 }
 
 // settle ends the change of a world: equal parts become the same.
@@ -87,10 +111,11 @@ func (w *World) settle() *World {
 		known := w.m.brokers[h]
 		if known == nil {
 			b.hash = h
-			known = b
 			w.m.brokers[h] = b
+			continue
 		}
 		w.brokers[i] = known
+		w.m.spare = append(w.m.spare, b)
 	}
 	return w
 }
@@ -162,16 +187,6 @@ func (w *World) appendRest(b []byte) []byte {
 	b = appendInt(b, "values=", int64(w.values))
 	b = appendInt(b, " moves=", int64(w.moves))
 	return b
-}
-
-// harmLeft is how much harm of each kind can still be done.
-type harmLeft [harms]int8
-
-func (w *World) harmLeft() (left harmLeft) {
-	for h := range left {
-		left[h] = min(w.left.Of[h], w.left.Total)
-	}
-	return left
 }
 
 // String prints the world in its canonical form.

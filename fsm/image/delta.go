@@ -130,6 +130,8 @@ func (d *Delta) replay(r *metadatapb.Record) error {
 		return d.unregisterBroker(k.UnregisterBroker)
 	case *metadatapb.Record_RegisterController:
 		return d.registerController(k.RegisterController)
+	case *metadatapb.Record_RemovedController:
+		return d.removeController(k.RemovedController)
 	case *metadatapb.Record_PendingDeletion:
 		return d.addPending(k.PendingDeletion)
 	case *metadatapb.Record_ReplicasDeleted:

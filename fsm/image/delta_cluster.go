@@ -149,6 +149,9 @@ func (d *Delta) registerController(r *metadatapb.RegisterController) error {
 	if err == nil && r.ControllerId < 0 {
 		err = errors.New("the id must not be below zero")
 	}
+	if err == nil && d.removedControllers.has(removedKey{BrokerID(r.ControllerId), directory}) {
+		err = fmt.Errorf("directory %v was removed from the quorum", directory)
+	}
 	if err != nil {
 		return fmt.Errorf("RegisterController %d: %w", r.ControllerId, err)
 	}

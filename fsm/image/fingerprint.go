@@ -25,6 +25,7 @@ const (
 	kindConfig
 	kindFeature
 	kindProducerIDs
+	kindRemovedController
 )
 
 // Fingerprint returns a 64-bit hash of the content, offset and chain aside. Two images of one log at the same offset
@@ -133,6 +134,10 @@ func hashBroker(b *Broker) uint64 {
 func hashController(c *Controller) uint64 {
 	h := hash(kindController).word(uint64(c.ID)).uuid(c.IncarnationID).uuid(c.DirectoryID)
 	return h.node(c.Listeners, c.Features).sum()
+}
+
+func hashRemoved(c *RemovedController) uint64 {
+	return hash(kindRemovedController).word(uint64(c.ID)).uuid(c.DirectoryID).word(uint64(c.RemovedAtMs)).sum()
 }
 
 func hashPending(p *PendingDeletion) uint64 {

@@ -50,6 +50,16 @@ func recUnregister(id int32, epoch int64) *metadatapb.Record {
 		UnregisterBroker: &metadatapb.UnregisterBroker{BrokerId: id, BrokerEpoch: epoch}}}
 }
 
+func recController(id int32, directory int) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_RegisterController{
+		RegisterController: &metadatapb.RegisterController{ControllerId: id, IncarnationId: testID(1), DirectoryId: testID(directory)}}}
+}
+
+func recRemovedController(id int32, directory int, at int64) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_RemovedController{
+		RemovedController: &metadatapb.RemovedController{ControllerId: id, DirectoryId: testID(directory), RemovedAtMs: at}}}
+}
+
 func recConfig(t metadatapb.ResourceType, resource, key string, value *string) *metadatapb.Record {
 	return &metadatapb.Record{Kind: &metadatapb.Record_Config{
 		Config: &metadatapb.Config{ResourceType: t, ResourceName: resource, Key: key, Value: value}}}
@@ -200,7 +210,23 @@ func (g *generator) change(im *Image) *metadatapb.Record {
 	return recChange(c)
 }
 
+// controller registers one, or removes it, with a directory that was not removed before.
+func (g *generator) controller(im *Image, offset MetadataOffset) *metadatapb.Record {
+	id := rapid.Int32Range(1001, 1003).Draw(g.t, "controller")
+	directory := rapid.IntRange(1, 9).Draw(g.t, "controller's directory")
+	if im.IsRemovedController(BrokerID(id), UUID(testID(directory))) {
+		return nil
+	}
+	if rapid.Bool().Draw(g.t, "removed") {
+		return recRemovedController(id, directory, int64(offset))
+	}
+	return recController(id, directory)
+}
+
 func (g *generator) cluster(im *Image, offset MetadataOffset) *metadatapb.Record {
+	if rapid.IntRange(0, 5).Draw(g.t, "of controllers") == 0 {
+		return g.controller(im, offset)
+	}
 	id := rapid.SampledFrom(brokerPool).Draw(g.t, "broker")
 	b, known := im.Broker(BrokerID(id))
 	if !known || rapid.IntRange(0, 3).Draw(g.t, "again") == 0 {

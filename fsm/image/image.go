@@ -33,11 +33,12 @@ type state struct {
 	// Names with a period or underscore, ordered by what they collide on.
 	colliding tree[collidingName, struct{}]
 
-	brokers     tree[BrokerID, *Broker]
-	controllers tree[BrokerID, *Controller]
-	pending     tree[UUID, *PendingDeletion]
-	configs     tree[configKey, string]
-	features    tree[string, int32]
+	brokers            tree[BrokerID, *Broker]
+	controllers        tree[BrokerID, *Controller]
+	removedControllers tree[removedKey, *RemovedController]
+	pending            tree[UUID, *PendingDeletion]
+	configs            tree[configKey, string]
+	features           tree[string, int32]
 
 	nextProducerID int64
 
@@ -50,18 +51,19 @@ var empty = &Image{state: newState(), offset: NoOffset}
 
 func newState() state {
 	return state{
-		spill:         tree[uint32, *Partition]{compare: cmp.Compare[uint32]},
-		ordinals:      newArena(),
-		topicOrdinals: newArena(),
-		topicByName:   tree[string, uint32]{compare: strings.Compare},
-		topicByID:     tree[UUID, uint32]{compare: compareUUID},
-		colliding:     tree[collidingName, struct{}]{compare: collidingName.compare},
-		brokers:       tree[BrokerID, *Broker]{compare: cmp.Compare[BrokerID]},
-		controllers:   tree[BrokerID, *Controller]{compare: cmp.Compare[BrokerID]},
-		pending:       tree[UUID, *PendingDeletion]{compare: compareUUID},
-		configs:       tree[configKey, string]{compare: configKey.compare},
-		features:      tree[string, int32]{compare: strings.Compare},
-		indexes:       indexes{brokers: tree[BrokerID, *brokerIndex]{compare: cmp.Compare[BrokerID]}},
+		spill:              tree[uint32, *Partition]{compare: cmp.Compare[uint32]},
+		ordinals:           newArena(),
+		topicOrdinals:      newArena(),
+		topicByName:        tree[string, uint32]{compare: strings.Compare},
+		topicByID:          tree[UUID, uint32]{compare: compareUUID},
+		colliding:          tree[collidingName, struct{}]{compare: collidingName.compare},
+		brokers:            tree[BrokerID, *Broker]{compare: cmp.Compare[BrokerID]},
+		controllers:        tree[BrokerID, *Controller]{compare: cmp.Compare[BrokerID]},
+		removedControllers: tree[removedKey, *RemovedController]{compare: removedKey.compare},
+		pending:            tree[UUID, *PendingDeletion]{compare: compareUUID},
+		configs:            tree[configKey, string]{compare: configKey.compare},
+		features:           tree[string, int32]{compare: strings.Compare},
+		indexes:            indexes{brokers: tree[BrokerID, *brokerIndex]{compare: cmp.Compare[BrokerID]}},
 	}
 }
 

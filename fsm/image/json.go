@@ -32,6 +32,11 @@ func (im *Image) WriteJSON(w io.Writer) error {
 		j.item().text(`{"id":`).int(int64(c.ID)).text(`,"incarnationId":`).string(c.IncarnationID.String())
 		j.text(`,"directoryId":`).string(c.DirectoryID.String()).node(c.Listeners, c.Features).text(`}`)
 	}
+	j.close(']').text(`,"removedControllers":`).open('[')
+	for _, c := range im.removedControllers.all() {
+		j.item().text(`{"id":`).int(int64(c.ID)).text(`,"directoryId":`).string(c.DirectoryID.String())
+		j.text(`,"removedAtMs":`).int(c.RemovedAtMs).text(`}`)
+	}
 	j.close(']').text(`,"topics":`).open('[')
 	for t := range im.Topics() {
 		j.item().topic(t)

@@ -170,6 +170,10 @@ func parseClusterRecord(t *testing.T, im *Image, kind string, f fields) *metadat
 		return recBrokerChange(r)
 	case "unregister":
 		return recUnregister(id, epoch)
+	case "controller":
+		return recController(id, int(f.int("directory")))
+	case "removed-controller":
+		return recRemovedController(id, int(f.int("directory")), f.int("at"))
 	case "deleted":
 		return recDeleted(id, f.topic(im))
 	case "failed":

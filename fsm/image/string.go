@@ -59,6 +59,9 @@ func (im *Image) String() string {
 	for c := range im.Controllers() {
 		fmt.Fprintf(&s, "controller %d incarnation=%v\n", c.ID, c.IncarnationID)
 	}
+	for c := range im.RemovedControllers() {
+		fmt.Fprintf(&s, "removed controller %d directory=%v\n", c.ID, c.DirectoryID)
+	}
 	for t := range im.Topics() {
 		fmt.Fprintf(&s, "topic %s %v\n", t.Name(), t.ID())
 		for i, p := range t.Partitions() {

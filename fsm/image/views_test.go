@@ -41,7 +41,10 @@ func wholeImage(t *testing.T) *Image {
 	if err := d.Replay(im.Offset()+1, &metadatapb.Record{Kind: &metadatapb.Record_RegisterController{RegisterController: c}}); err != nil {
 		t.Fatal(err)
 	}
-	return d.Seal(im.Offset()+1, 0xab)
+	if err := d.Replay(im.Offset()+2, recRemovedController(101, 3, 12)); err != nil {
+		t.Fatal(err)
+	}
+	return d.Seal(im.Offset()+2, 0xab)
 }
 
 // TestDumpIsStable: the dump is a format that scripts rely on. Fields may be added, never renamed.

@@ -42,6 +42,8 @@ func fixture(t testing.TB, partitions int) *image.Image {
 	}
 	replay(&metadatapb.Record{Kind: &metadatapb.Record_RegisterController{RegisterController: &metadatapb.RegisterController{
 		ControllerId: 1, IncarnationId: id(3), DirectoryId: id(4)}}})
+	replay(&metadatapb.Record{Kind: &metadatapb.Record_RemovedController{RemovedController: &metadatapb.RemovedController{
+		ControllerId: 2, DirectoryId: id(5), RemovedAtMs: 9}}})
 	for n := byte(1); n <= 2; n++ {
 		replay(&metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: "t" + string('0'+n), TopicId: id(n)}}})
 		for p := range partitions {

@@ -31,4 +31,7 @@ const (
 	codeIneligibleReplica           = controllerpb.ErrorCode_ERROR_CODE_INELIGIBLE_REPLICA
 	codeNewLeaderElected            = controllerpb.ErrorCode_ERROR_CODE_NEW_LEADER_ELECTED
 	codeInvalidRegistration         = controllerpb.ErrorCode_ERROR_CODE_INVALID_REGISTRATION
+	codeInvalidVoterKey             = controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY
+	codeDuplicateVoter              = controllerpb.ErrorCode_ERROR_CODE_DUPLICATE_VOTER
+	codeVoterNotFound               = controllerpb.ErrorCode_ERROR_CODE_VOTER_NOT_FOUND
 )

@@ -13,6 +13,7 @@ import (
 //
 //	INCONSISTENT_CLUSTER_ID  the node was formatted for another cluster
 //	INVALID_REGISTRATION     id, incarnation, directory or listeners are malformed
+//	INVALID_VOTER_KEY        the node was removed from the quorum with this directory
 //	UNSUPPORTED_VERSION      a finalized feature level is outside the declared range
 func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (Decision[*controllerpb.RegisterControllerResponse], error) {
 	d := Decision[*controllerpb.RegisterControllerResponse]{Response: &controllerpb.RegisterControllerResponse{}}
@@ -33,6 +34,12 @@ func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (De
 	return d, nil
 }
 
+// removedForGood is the refusal of a controller under an identity that the quorum has given up.
+func removedForGood(id image.BrokerID, directory image.UUID) error {
+	return controllerpb.Refuse(codeInvalidVoterKey, "controller %v with directory %v was removed from the quorum and stays out: "+
+		"format another directory with `quorate format --no-initial-controllers`, start the node and add it with `quorate quorum add %v`", id, directory, id)
+}
+
 func checkController(v View, req *controllerpb.RegisterControllerRequest) error {
 	if err := checkClusterID(v, req.GetClusterId()); err != nil {
 		return err
@@ -40,11 +47,15 @@ func checkController(v View, req *controllerpb.RegisterControllerRequest) error 
 	if req.GetControllerId() < 0 {
 		return controllerpb.Refuse(codeInvalidRegistration, "node.id is %d, must be 0 or more", req.GetControllerId())
 	}
-	if _, _, err := readNodeIDs(req.GetIncarnationId(), req.GetDirectoryId()); err != nil {
+	_, directory, err := readNodeIDs(req.GetIncarnationId(), req.GetDirectoryId())
+	if err != nil {
 		return err
 	}
 	if err := checkListeners(req.GetListeners()); err != nil {
 		return err
+	}
+	if id := image.BrokerID(req.GetControllerId()); v.Image.IsRemovedController(id, directory) {
+		return removedForGood(id, directory)
 	}
 	return checkFeatures(v.Image, req.GetFeatures())
 }

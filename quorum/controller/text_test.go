@@ -29,6 +29,8 @@ func recordLine(im *image.Image, r *metadatapb.Record) string {
 	case *metadatapb.Record_RegisterController:
 		c := k.RegisterController
 		return fmt.Sprintf("RegisterController %d incarnation=%s directory=%s", c.ControllerId, idName(im, c.IncarnationId), idName(im, c.DirectoryId))
+	case *metadatapb.Record_RemovedController:
+		return fmt.Sprintf("RemovedController %d directory=%s", k.RemovedController.ControllerId, idName(im, k.RemovedController.DirectoryId))
 	case *metadatapb.Record_Topic:
 		return fmt.Sprintf("Topic %s id=%s", k.Topic.Name, idName(im, k.Topic.TopicId))
 	case *metadatapb.Record_Partition:

@@ -75,6 +75,9 @@ const (
 	ErrorCode_ERROR_CODE_INELIGIBLE_REPLICA               ErrorCode = 107
 	ErrorCode_ERROR_CODE_NEW_LEADER_ELECTED               ErrorCode = 108
 	ErrorCode_ERROR_CODE_INVALID_REGISTRATION             ErrorCode = 119
+	ErrorCode_ERROR_CODE_INVALID_VOTER_KEY                ErrorCode = 125
+	ErrorCode_ERROR_CODE_DUPLICATE_VOTER                  ErrorCode = 126
+	ErrorCode_ERROR_CODE_VOTER_NOT_FOUND                  ErrorCode = 127
 )
 
 // Enum value maps for ErrorCode.
@@ -128,6 +131,9 @@ var (
 		107: "ERROR_CODE_INELIGIBLE_REPLICA",
 		108: "ERROR_CODE_NEW_LEADER_ELECTED",
 		119: "ERROR_CODE_INVALID_REGISTRATION",
+		125: "ERROR_CODE_INVALID_VOTER_KEY",
+		126: "ERROR_CODE_DUPLICATE_VOTER",
+		127: "ERROR_CODE_VOTER_NOT_FOUND",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":                      0,
@@ -178,6 +184,9 @@ var (
 		"ERROR_CODE_INELIGIBLE_REPLICA":               107,
 		"ERROR_CODE_NEW_LEADER_ELECTED":               108,
 		"ERROR_CODE_INVALID_REGISTRATION":             119,
+		"ERROR_CODE_INVALID_VOTER_KEY":                125,
+		"ERROR_CODE_DUPLICATE_VOTER":                  126,
+		"ERROR_CODE_VOTER_NOT_FOUND":                  127,
 	}
 )
 
@@ -404,7 +413,7 @@ const file_controller_v1_error_code_proto_rawDesc = "" +
 	"\x10ActiveController\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12)\n" +
-	"\x10controller_epoch\x18\x03 \x01(\x04R\x0fcontrollerEpoch*\xae\x0e\n" +
+	"\x10controller_epoch\x18\x03 \x01(\x04R\x0fcontrollerEpoch*\x90\x0f\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eERROR_CODE_OFFSET_OUT_OF_RANGE\x10\x01\x12\x1e\n" +
@@ -454,7 +463,10 @@ const file_controller_v1_error_code_proto_rawDesc = "" +
 	"\"ERROR_CODE_INCONSISTENT_CLUSTER_ID\x10h\x12!\n" +
 	"\x1dERROR_CODE_INELIGIBLE_REPLICA\x10k\x12!\n" +
 	"\x1dERROR_CODE_NEW_LEADER_ELECTED\x10l\x12#\n" +
-	"\x1fERROR_CODE_INVALID_REGISTRATION\x10wB=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"
+	"\x1fERROR_CODE_INVALID_REGISTRATION\x10w\x12 \n" +
+	"\x1cERROR_CODE_INVALID_VOTER_KEY\x10}\x12\x1e\n" +
+	"\x1aERROR_CODE_DUPLICATE_VOTER\x10~\x12\x1e\n" +
+	"\x1aERROR_CODE_VOTER_NOT_FOUND\x10\x7fB=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"
 
 var (
 	file_controller_v1_error_code_proto_rawDescOnce sync.Once

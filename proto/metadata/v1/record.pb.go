@@ -310,6 +310,7 @@ type Record struct {
 	//	*Record_Config
 	//	*Record_FeatureLevel
 	//	*Record_ProducerIds
+	//	*Record_RemovedController
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,6 +479,15 @@ func (x *Record) GetProducerIds() *ProducerIds {
 	return nil
 }
 
+func (x *Record) GetRemovedController() *RemovedController {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_RemovedController); ok {
+			return x.RemovedController
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -538,6 +548,10 @@ type Record_ProducerIds struct {
 	ProducerIds *ProducerIds `protobuf:"bytes,14,opt,name=producer_ids,json=producerIds,proto3,oneof"`
 }
 
+type Record_RemovedController struct {
+	RemovedController *RemovedController `protobuf:"bytes,15,opt,name=removed_controller,json=removedController,proto3,oneof"`
+}
+
 func (*Record_RegisterBroker) isRecord_Kind() {}
 
 func (*Record_BrokerRegistrationChange) isRecord_Kind() {}
@@ -565,6 +579,8 @@ func (*Record_Config) isRecord_Kind() {}
 func (*Record_FeatureLevel) isRecord_Kind() {}
 
 func (*Record_ProducerIds) isRecord_Kind() {}
+
+func (*Record_RemovedController) isRecord_Kind() {}
 
 // Listener is an address that a node serves.
 type Listener struct {
@@ -1071,6 +1087,69 @@ func (x *RegisterController) GetFeatures() []*FeatureRange {
 	return nil
 }
 
+// RemovedController says that a controller was taken out of the quorum and stays out: its node may join again with a
+// new directory, the directory never.
+type RemovedController struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ControllerId int32                  `protobuf:"varint,1,opt,name=controller_id,json=controllerId,proto3" json:"controller_id,omitempty"`
+	DirectoryId  []byte                 `protobuf:"bytes,2,opt,name=directory_id,json=directoryId,proto3" json:"directory_id,omitempty"`
+	// Active controller's clock when the removal was decided, in milliseconds since the epoch.
+	RemovedAtMs   int64 `protobuf:"varint,3,opt,name=removed_at_ms,json=removedAtMs,proto3" json:"removed_at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemovedController) Reset() {
+	*x = RemovedController{}
+	mi := &file_metadata_v1_record_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemovedController) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemovedController) ProtoMessage() {}
+
+func (x *RemovedController) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemovedController.ProtoReflect.Descriptor instead.
+func (*RemovedController) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RemovedController) GetControllerId() int32 {
+	if x != nil {
+		return x.ControllerId
+	}
+	return 0
+}
+
+func (x *RemovedController) GetDirectoryId() []byte {
+	if x != nil {
+		return x.DirectoryId
+	}
+	return nil
+}
+
+func (x *RemovedController) GetRemovedAtMs() int64 {
+	if x != nil {
+		return x.RemovedAtMs
+	}
+	return 0
+}
+
 // Topic opens a topic. Its partitions follow.
 type Topic struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1082,7 +1161,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_metadata_v1_record_proto_msgTypes[7]
+	mi := &file_metadata_v1_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1173,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[7]
+	mi := &file_metadata_v1_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1186,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{7}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Topic) GetName() string {
@@ -1150,7 +1229,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_metadata_v1_record_proto_msgTypes[8]
+	mi := &file_metadata_v1_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1241,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[8]
+	mi := &file_metadata_v1_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1254,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{8}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Partition) GetTopicId() []byte {
@@ -1279,7 +1358,7 @@ type BrokerIds struct {
 
 func (x *BrokerIds) Reset() {
 	*x = BrokerIds{}
-	mi := &file_metadata_v1_record_proto_msgTypes[9]
+	mi := &file_metadata_v1_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1370,7 @@ func (x *BrokerIds) String() string {
 func (*BrokerIds) ProtoMessage() {}
 
 func (x *BrokerIds) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[9]
+	mi := &file_metadata_v1_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1383,7 @@ func (x *BrokerIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerIds.ProtoReflect.Descriptor instead.
 func (*BrokerIds) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{9}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BrokerIds) GetIds() []int32 {
@@ -1325,7 +1404,7 @@ type LeaderChange struct {
 
 func (x *LeaderChange) Reset() {
 	*x = LeaderChange{}
-	mi := &file_metadata_v1_record_proto_msgTypes[10]
+	mi := &file_metadata_v1_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1416,7 @@ func (x *LeaderChange) String() string {
 func (*LeaderChange) ProtoMessage() {}
 
 func (x *LeaderChange) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[10]
+	mi := &file_metadata_v1_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1429,7 @@ func (x *LeaderChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderChange.ProtoReflect.Descriptor instead.
 func (*LeaderChange) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{10}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LeaderChange) GetLeader() int32 {
@@ -1381,7 +1460,7 @@ type PartitionChange struct {
 
 func (x *PartitionChange) Reset() {
 	*x = PartitionChange{}
-	mi := &file_metadata_v1_record_proto_msgTypes[11]
+	mi := &file_metadata_v1_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1472,7 @@ func (x *PartitionChange) String() string {
 func (*PartitionChange) ProtoMessage() {}
 
 func (x *PartitionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[11]
+	mi := &file_metadata_v1_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1485,7 @@ func (x *PartitionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChange.ProtoReflect.Descriptor instead.
 func (*PartitionChange) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{11}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PartitionChange) GetTopicId() []byte {
@@ -1504,7 +1583,7 @@ type RemoveTopic struct {
 
 func (x *RemoveTopic) Reset() {
 	*x = RemoveTopic{}
-	mi := &file_metadata_v1_record_proto_msgTypes[12]
+	mi := &file_metadata_v1_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1595,7 @@ func (x *RemoveTopic) String() string {
 func (*RemoveTopic) ProtoMessage() {}
 
 func (x *RemoveTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[12]
+	mi := &file_metadata_v1_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1608,7 @@ func (x *RemoveTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTopic.ProtoReflect.Descriptor instead.
 func (*RemoveTopic) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{12}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveTopic) GetTopicId() []byte {
@@ -1552,7 +1631,7 @@ type PendingReplica struct {
 
 func (x *PendingReplica) Reset() {
 	*x = PendingReplica{}
-	mi := &file_metadata_v1_record_proto_msgTypes[13]
+	mi := &file_metadata_v1_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1643,7 @@ func (x *PendingReplica) String() string {
 func (*PendingReplica) ProtoMessage() {}
 
 func (x *PendingReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[13]
+	mi := &file_metadata_v1_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1656,7 @@ func (x *PendingReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingReplica.ProtoReflect.Descriptor instead.
 func (*PendingReplica) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{13}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PendingReplica) GetBrokerId() int32 {
@@ -1613,7 +1692,7 @@ type PendingDeletion struct {
 
 func (x *PendingDeletion) Reset() {
 	*x = PendingDeletion{}
-	mi := &file_metadata_v1_record_proto_msgTypes[14]
+	mi := &file_metadata_v1_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1704,7 @@ func (x *PendingDeletion) String() string {
 func (*PendingDeletion) ProtoMessage() {}
 
 func (x *PendingDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[14]
+	mi := &file_metadata_v1_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1717,7 @@ func (x *PendingDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingDeletion.ProtoReflect.Descriptor instead.
 func (*PendingDeletion) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{14}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PendingDeletion) GetTopicId() []byte {
@@ -1673,7 +1752,7 @@ type ReplicasDeleted struct {
 
 func (x *ReplicasDeleted) Reset() {
 	*x = ReplicasDeleted{}
-	mi := &file_metadata_v1_record_proto_msgTypes[15]
+	mi := &file_metadata_v1_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1764,7 @@ func (x *ReplicasDeleted) String() string {
 func (*ReplicasDeleted) ProtoMessage() {}
 
 func (x *ReplicasDeleted) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[15]
+	mi := &file_metadata_v1_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1777,7 @@ func (x *ReplicasDeleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicasDeleted.ProtoReflect.Descriptor instead.
 func (*ReplicasDeleted) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{15}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplicasDeleted) GetBrokerId() int32 {
@@ -1728,7 +1807,7 @@ type ReplicaDeletionFailed struct {
 
 func (x *ReplicaDeletionFailed) Reset() {
 	*x = ReplicaDeletionFailed{}
-	mi := &file_metadata_v1_record_proto_msgTypes[16]
+	mi := &file_metadata_v1_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1819,7 @@ func (x *ReplicaDeletionFailed) String() string {
 func (*ReplicaDeletionFailed) ProtoMessage() {}
 
 func (x *ReplicaDeletionFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[16]
+	mi := &file_metadata_v1_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1832,7 @@ func (x *ReplicaDeletionFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaDeletionFailed.ProtoReflect.Descriptor instead.
 func (*ReplicaDeletionFailed) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{16}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReplicaDeletionFailed) GetBrokerId() int32 {
@@ -1798,7 +1877,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_metadata_v1_record_proto_msgTypes[17]
+	mi := &file_metadata_v1_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1889,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[17]
+	mi := &file_metadata_v1_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1902,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{17}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Config) GetResourceType() ResourceType {
@@ -1865,7 +1944,7 @@ type FeatureLevel struct {
 
 func (x *FeatureLevel) Reset() {
 	*x = FeatureLevel{}
-	mi := &file_metadata_v1_record_proto_msgTypes[18]
+	mi := &file_metadata_v1_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1956,7 @@ func (x *FeatureLevel) String() string {
 func (*FeatureLevel) ProtoMessage() {}
 
 func (x *FeatureLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[18]
+	mi := &file_metadata_v1_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1969,7 @@ func (x *FeatureLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureLevel.ProtoReflect.Descriptor instead.
 func (*FeatureLevel) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{18}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FeatureLevel) GetName() string {
@@ -1919,7 +1998,7 @@ type ProducerIds struct {
 
 func (x *ProducerIds) Reset() {
 	*x = ProducerIds{}
-	mi := &file_metadata_v1_record_proto_msgTypes[19]
+	mi := &file_metadata_v1_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2010,7 @@ func (x *ProducerIds) String() string {
 func (*ProducerIds) ProtoMessage() {}
 
 func (x *ProducerIds) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_v1_record_proto_msgTypes[19]
+	mi := &file_metadata_v1_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2023,7 @@ func (x *ProducerIds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerIds.ProtoReflect.Descriptor instead.
 func (*ProducerIds) Descriptor() ([]byte, []int) {
-	return file_metadata_v1_record_proto_rawDescGZIP(), []int{19}
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProducerIds) GetBrokerId() int32 {
@@ -1972,7 +2051,7 @@ var File_metadata_v1_record_proto protoreflect.FileDescriptor
 
 const file_metadata_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x18metadata/v1/record.proto\x12\x13quorate.metadata.v1\"\xe3\b\n" +
+	"\x18metadata/v1/record.proto\x12\x13quorate.metadata.v1\"\xbc\t\n" +
 	"\x06Record\x12N\n" +
 	"\x0fregister_broker\x18\x01 \x01(\v2#.quorate.metadata.v1.RegisterBrokerH\x00R\x0eregisterBroker\x12m\n" +
 	"\x1abroker_registration_change\x18\x02 \x01(\v2-.quorate.metadata.v1.BrokerRegistrationChangeH\x00R\x18brokerRegistrationChange\x12T\n" +
@@ -1988,7 +2067,8 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x17replica_deletion_failed\x18\v \x01(\v2*.quorate.metadata.v1.ReplicaDeletionFailedH\x00R\x15replicaDeletionFailed\x125\n" +
 	"\x06config\x18\f \x01(\v2\x1b.quorate.metadata.v1.ConfigH\x00R\x06config\x12H\n" +
 	"\rfeature_level\x18\r \x01(\v2!.quorate.metadata.v1.FeatureLevelH\x00R\ffeatureLevel\x12E\n" +
-	"\fproducer_ids\x18\x0e \x01(\v2 .quorate.metadata.v1.ProducerIdsH\x00R\vproducerIdsB\x06\n" +
+	"\fproducer_ids\x18\x0e \x01(\v2 .quorate.metadata.v1.ProducerIdsH\x00R\vproducerIds\x12W\n" +
+	"\x12removed_controller\x18\x0f \x01(\v2&.quorate.metadata.v1.RemovedControllerH\x00R\x11removedControllerB\x06\n" +
 	"\x04kind\"F\n" +
 	"\bListener\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -2035,7 +2115,11 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x0eincarnation_id\x18\x02 \x01(\fR\rincarnationId\x12!\n" +
 	"\fdirectory_id\x18\x03 \x01(\fR\vdirectoryId\x12;\n" +
 	"\tlisteners\x18\x04 \x03(\v2\x1d.quorate.metadata.v1.ListenerR\tlisteners\x12=\n" +
-	"\bfeatures\x18\x05 \x03(\v2!.quorate.metadata.v1.FeatureRangeR\bfeatures\"6\n" +
+	"\bfeatures\x18\x05 \x03(\v2!.quorate.metadata.v1.FeatureRangeR\bfeatures\"\x7f\n" +
+	"\x11RemovedController\x12#\n" +
+	"\rcontroller_id\x18\x01 \x01(\x05R\fcontrollerId\x12!\n" +
+	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12\"\n" +
+	"\rremoved_at_ms\x18\x03 \x01(\x03R\vremovedAtMs\"6\n" +
 	"\x05Topic\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\"\xff\x03\n" +
@@ -2157,7 +2241,7 @@ func file_metadata_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_metadata_v1_record_proto_goTypes = []any{
 	(StopKind)(0),                    // 0: quorate.metadata.v1.StopKind
 	(ChangeReason)(0),                // 1: quorate.metadata.v1.ChangeReason
@@ -2170,59 +2254,61 @@ var file_metadata_v1_record_proto_goTypes = []any{
 	(*BrokerRegistrationChange)(nil), // 8: quorate.metadata.v1.BrokerRegistrationChange
 	(*UnregisterBroker)(nil),         // 9: quorate.metadata.v1.UnregisterBroker
 	(*RegisterController)(nil),       // 10: quorate.metadata.v1.RegisterController
-	(*Topic)(nil),                    // 11: quorate.metadata.v1.Topic
-	(*Partition)(nil),                // 12: quorate.metadata.v1.Partition
-	(*BrokerIds)(nil),                // 13: quorate.metadata.v1.BrokerIds
-	(*LeaderChange)(nil),             // 14: quorate.metadata.v1.LeaderChange
-	(*PartitionChange)(nil),          // 15: quorate.metadata.v1.PartitionChange
-	(*RemoveTopic)(nil),              // 16: quorate.metadata.v1.RemoveTopic
-	(*PendingReplica)(nil),           // 17: quorate.metadata.v1.PendingReplica
-	(*PendingDeletion)(nil),          // 18: quorate.metadata.v1.PendingDeletion
-	(*ReplicasDeleted)(nil),          // 19: quorate.metadata.v1.ReplicasDeleted
-	(*ReplicaDeletionFailed)(nil),    // 20: quorate.metadata.v1.ReplicaDeletionFailed
-	(*Config)(nil),                   // 21: quorate.metadata.v1.Config
-	(*FeatureLevel)(nil),             // 22: quorate.metadata.v1.FeatureLevel
-	(*ProducerIds)(nil),              // 23: quorate.metadata.v1.ProducerIds
+	(*RemovedController)(nil),        // 11: quorate.metadata.v1.RemovedController
+	(*Topic)(nil),                    // 12: quorate.metadata.v1.Topic
+	(*Partition)(nil),                // 13: quorate.metadata.v1.Partition
+	(*BrokerIds)(nil),                // 14: quorate.metadata.v1.BrokerIds
+	(*LeaderChange)(nil),             // 15: quorate.metadata.v1.LeaderChange
+	(*PartitionChange)(nil),          // 16: quorate.metadata.v1.PartitionChange
+	(*RemoveTopic)(nil),              // 17: quorate.metadata.v1.RemoveTopic
+	(*PendingReplica)(nil),           // 18: quorate.metadata.v1.PendingReplica
+	(*PendingDeletion)(nil),          // 19: quorate.metadata.v1.PendingDeletion
+	(*ReplicasDeleted)(nil),          // 20: quorate.metadata.v1.ReplicasDeleted
+	(*ReplicaDeletionFailed)(nil),    // 21: quorate.metadata.v1.ReplicaDeletionFailed
+	(*Config)(nil),                   // 22: quorate.metadata.v1.Config
+	(*FeatureLevel)(nil),             // 23: quorate.metadata.v1.FeatureLevel
+	(*ProducerIds)(nil),              // 24: quorate.metadata.v1.ProducerIds
 }
 var file_metadata_v1_record_proto_depIdxs = []int32{
 	7,  // 0: quorate.metadata.v1.Record.register_broker:type_name -> quorate.metadata.v1.RegisterBroker
 	8,  // 1: quorate.metadata.v1.Record.broker_registration_change:type_name -> quorate.metadata.v1.BrokerRegistrationChange
 	9,  // 2: quorate.metadata.v1.Record.unregister_broker:type_name -> quorate.metadata.v1.UnregisterBroker
 	10, // 3: quorate.metadata.v1.Record.register_controller:type_name -> quorate.metadata.v1.RegisterController
-	11, // 4: quorate.metadata.v1.Record.topic:type_name -> quorate.metadata.v1.Topic
-	12, // 5: quorate.metadata.v1.Record.partition:type_name -> quorate.metadata.v1.Partition
-	15, // 6: quorate.metadata.v1.Record.partition_change:type_name -> quorate.metadata.v1.PartitionChange
-	16, // 7: quorate.metadata.v1.Record.remove_topic:type_name -> quorate.metadata.v1.RemoveTopic
-	18, // 8: quorate.metadata.v1.Record.pending_deletion:type_name -> quorate.metadata.v1.PendingDeletion
-	19, // 9: quorate.metadata.v1.Record.replicas_deleted:type_name -> quorate.metadata.v1.ReplicasDeleted
-	20, // 10: quorate.metadata.v1.Record.replica_deletion_failed:type_name -> quorate.metadata.v1.ReplicaDeletionFailed
-	21, // 11: quorate.metadata.v1.Record.config:type_name -> quorate.metadata.v1.Config
-	22, // 12: quorate.metadata.v1.Record.feature_level:type_name -> quorate.metadata.v1.FeatureLevel
-	23, // 13: quorate.metadata.v1.Record.producer_ids:type_name -> quorate.metadata.v1.ProducerIds
-	5,  // 14: quorate.metadata.v1.RegisterBroker.listeners:type_name -> quorate.metadata.v1.Listener
-	6,  // 15: quorate.metadata.v1.RegisterBroker.features:type_name -> quorate.metadata.v1.FeatureRange
-	0,  // 16: quorate.metadata.v1.RegisterBroker.stop_kind:type_name -> quorate.metadata.v1.StopKind
-	1,  // 17: quorate.metadata.v1.BrokerRegistrationChange.reason:type_name -> quorate.metadata.v1.ChangeReason
-	5,  // 18: quorate.metadata.v1.RegisterController.listeners:type_name -> quorate.metadata.v1.Listener
-	6,  // 19: quorate.metadata.v1.RegisterController.features:type_name -> quorate.metadata.v1.FeatureRange
-	2,  // 20: quorate.metadata.v1.Partition.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	14, // 21: quorate.metadata.v1.PartitionChange.leader:type_name -> quorate.metadata.v1.LeaderChange
-	13, // 22: quorate.metadata.v1.PartitionChange.isr:type_name -> quorate.metadata.v1.BrokerIds
-	13, // 23: quorate.metadata.v1.PartitionChange.elr:type_name -> quorate.metadata.v1.BrokerIds
-	13, // 24: quorate.metadata.v1.PartitionChange.last_known_elr:type_name -> quorate.metadata.v1.BrokerIds
-	2,  // 25: quorate.metadata.v1.PartitionChange.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	13, // 26: quorate.metadata.v1.PartitionChange.replicas:type_name -> quorate.metadata.v1.BrokerIds
-	13, // 27: quorate.metadata.v1.PartitionChange.adding_replicas:type_name -> quorate.metadata.v1.BrokerIds
-	13, // 28: quorate.metadata.v1.PartitionChange.removing_replicas:type_name -> quorate.metadata.v1.BrokerIds
-	13, // 29: quorate.metadata.v1.PartitionChange.original_replicas:type_name -> quorate.metadata.v1.BrokerIds
-	1,  // 30: quorate.metadata.v1.PartitionChange.reason:type_name -> quorate.metadata.v1.ChangeReason
-	17, // 31: quorate.metadata.v1.PendingDeletion.replicas:type_name -> quorate.metadata.v1.PendingReplica
-	3,  // 32: quorate.metadata.v1.Config.resource_type:type_name -> quorate.metadata.v1.ResourceType
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	12, // 4: quorate.metadata.v1.Record.topic:type_name -> quorate.metadata.v1.Topic
+	13, // 5: quorate.metadata.v1.Record.partition:type_name -> quorate.metadata.v1.Partition
+	16, // 6: quorate.metadata.v1.Record.partition_change:type_name -> quorate.metadata.v1.PartitionChange
+	17, // 7: quorate.metadata.v1.Record.remove_topic:type_name -> quorate.metadata.v1.RemoveTopic
+	19, // 8: quorate.metadata.v1.Record.pending_deletion:type_name -> quorate.metadata.v1.PendingDeletion
+	20, // 9: quorate.metadata.v1.Record.replicas_deleted:type_name -> quorate.metadata.v1.ReplicasDeleted
+	21, // 10: quorate.metadata.v1.Record.replica_deletion_failed:type_name -> quorate.metadata.v1.ReplicaDeletionFailed
+	22, // 11: quorate.metadata.v1.Record.config:type_name -> quorate.metadata.v1.Config
+	23, // 12: quorate.metadata.v1.Record.feature_level:type_name -> quorate.metadata.v1.FeatureLevel
+	24, // 13: quorate.metadata.v1.Record.producer_ids:type_name -> quorate.metadata.v1.ProducerIds
+	11, // 14: quorate.metadata.v1.Record.removed_controller:type_name -> quorate.metadata.v1.RemovedController
+	5,  // 15: quorate.metadata.v1.RegisterBroker.listeners:type_name -> quorate.metadata.v1.Listener
+	6,  // 16: quorate.metadata.v1.RegisterBroker.features:type_name -> quorate.metadata.v1.FeatureRange
+	0,  // 17: quorate.metadata.v1.RegisterBroker.stop_kind:type_name -> quorate.metadata.v1.StopKind
+	1,  // 18: quorate.metadata.v1.BrokerRegistrationChange.reason:type_name -> quorate.metadata.v1.ChangeReason
+	5,  // 19: quorate.metadata.v1.RegisterController.listeners:type_name -> quorate.metadata.v1.Listener
+	6,  // 20: quorate.metadata.v1.RegisterController.features:type_name -> quorate.metadata.v1.FeatureRange
+	2,  // 21: quorate.metadata.v1.Partition.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	15, // 22: quorate.metadata.v1.PartitionChange.leader:type_name -> quorate.metadata.v1.LeaderChange
+	14, // 23: quorate.metadata.v1.PartitionChange.isr:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 24: quorate.metadata.v1.PartitionChange.elr:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 25: quorate.metadata.v1.PartitionChange.last_known_elr:type_name -> quorate.metadata.v1.BrokerIds
+	2,  // 26: quorate.metadata.v1.PartitionChange.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	14, // 27: quorate.metadata.v1.PartitionChange.replicas:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 28: quorate.metadata.v1.PartitionChange.adding_replicas:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 29: quorate.metadata.v1.PartitionChange.removing_replicas:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 30: quorate.metadata.v1.PartitionChange.original_replicas:type_name -> quorate.metadata.v1.BrokerIds
+	1,  // 31: quorate.metadata.v1.PartitionChange.reason:type_name -> quorate.metadata.v1.ChangeReason
+	18, // 32: quorate.metadata.v1.PendingDeletion.replicas:type_name -> quorate.metadata.v1.PendingReplica
+	3,  // 33: quorate.metadata.v1.Config.resource_type:type_name -> quorate.metadata.v1.ResourceType
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_metadata_v1_record_proto_init() }
@@ -2245,21 +2331,22 @@ func file_metadata_v1_record_proto_init() {
 		(*Record_Config)(nil),
 		(*Record_FeatureLevel)(nil),
 		(*Record_ProducerIds)(nil),
+		(*Record_RemovedController)(nil),
 	}
 	file_metadata_v1_record_proto_msgTypes[3].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[4].OneofWrappers = []any{}
-	file_metadata_v1_record_proto_msgTypes[8].OneofWrappers = []any{}
-	file_metadata_v1_record_proto_msgTypes[10].OneofWrappers = []any{}
+	file_metadata_v1_record_proto_msgTypes[9].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[11].OneofWrappers = []any{}
-	file_metadata_v1_record_proto_msgTypes[13].OneofWrappers = []any{}
-	file_metadata_v1_record_proto_msgTypes[17].OneofWrappers = []any{}
+	file_metadata_v1_record_proto_msgTypes[12].OneofWrappers = []any{}
+	file_metadata_v1_record_proto_msgTypes[14].OneofWrappers = []any{}
+	file_metadata_v1_record_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_v1_record_proto_rawDesc), len(file_metadata_v1_record_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

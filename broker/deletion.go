@@ -141,7 +141,7 @@ func (rs *replicas) report(ctx context.Context, im *image.Image, send func(conte
 // waitsFor tells whether the metadata waits for any deletion of a broker.
 func waitsFor(im *image.Image, b image.BrokerID) bool {
 	for p := range im.PendingDeletions() {
-		if _, ok := p.Replica(b); ok {
+		if _, ok := p.WaitsFor(b); ok {
 			return true
 		}
 	}
@@ -154,7 +154,7 @@ const reportTimeout = 5 * time.Second
 func (rs *replicas) countDeletions(im *image.Image, held map[image.TopicID]holding) {
 	pending, failed := 0, 0
 	for p := range im.PendingDeletions() {
-		if _, ok := p.Replica(rs.self); !ok || !held[p.TopicID].held {
+		if _, ok := p.WaitsFor(rs.self); !ok || !held[p.TopicID].held {
 			continue
 		}
 		pending++

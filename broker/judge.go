@@ -72,7 +72,7 @@ func pendingReplica(im *image.Image, topic image.TopicID, b image.BrokerID) (ima
 	if !ok {
 		return image.PendingReplica{}, false
 	}
-	return pending.Replica(b)
+	return pending.WaitsFor(b)
 }
 
 // holding is what a broker has of a deleted topic: nothing, or data that is being removed or could not be.
@@ -85,7 +85,7 @@ type holding struct {
 // what is still being removed, and a failure that the metadata knows already, are none.
 func deletionReport(im *image.Image, b image.BrokerID, holds func(image.TopicID) holding) (deleted [][]byte, failed []*controllerpb.FailedDeletion) {
 	for pending := range im.PendingDeletions() {
-		replica, ok := pending.Replica(b)
+		replica, ok := pending.WaitsFor(b)
 		if !ok {
 			continue
 		}

@@ -196,7 +196,7 @@ func (n *Node) Register(r prometheus.Registerer) error {
 			return float64(read())
 		}
 	}
-	for _, c := range append(n.connections.Collectors(), n.handshakes()...) {
+	for _, c := range append(n.connections.Collectors(), append(n.handshakes(), newStateCollector(n.fsm.Image))...) {
 		if err := r.Register(c); err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func TestCheckStop(t *testing.T) {
 func TestVisibleStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := quorumtest.Start(t, quorumtest.Options{Controllers: 1})
-		c.RegisterBroker(t, 1)
+		one := c.RegisterBroker(t, 1)
 		two := c.RegisterBroker(t, 2)
 		c.CreateTopic(t, "orders", 1, 2)
 		if got := states(t, c); got != "ONLINE 1:ONLINE 2:ONLINE" {
@@ -176,6 +176,15 @@ func TestVisibleStates(t *testing.T) {
 		}
 		if got := replicas(r.GetTopics()[0].GetReplicas()); got != " 1:DELETION_STARTED 2:DELETION_INELIGIBLE(is fenced)" {
 			t.Error(got)
+		}
+		if _, err := controllerpb.NewBrokerApiClient(c.Client).ReportDeletions(soon(t), &controllerpb.ReportDeletionsRequest{
+			BrokerId: 1, BrokerEpoch: one.Epoch, Deleted: [][]byte{r.GetTopics()[0].GetTopicId()},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r, err = controllerpb.NewReaderApiClient(c.Client).ListDeletions(soon(t), &controllerpb.ListDeletionsRequest{})
+		if err != nil || len(r.GetTopics()) != 1 || replicas(r.GetTopics()[0].GetReplicas()) != " 1:DELETION_SUCCESSFUL 2:DELETION_INELIGIBLE(is fenced)" {
+			t.Errorf("%v, %v", r, err)
 		}
 	})
 }

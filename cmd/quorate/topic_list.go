@@ -16,7 +16,7 @@ func (a *app) topicListCommand() *cobra.Command {
 		Short: "List topics by name",
 		Args:  cobra.NoArgs,
 	}
-	c.Flags().BoolVar(&deleting, "deleting", false, "deleted topics whose data is not gone everywhere, with the brokers that may hold some")
+	c.Flags().BoolVar(&deleting, "deleting", false, "deleted topics whose data is not gone everywhere, with the state on each broker")
 	r.register(c)
 	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		if deleting {

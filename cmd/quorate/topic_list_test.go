@@ -17,6 +17,7 @@ func TestTopicList(t *testing.T) {
 		h.ListDeletions = func(context.Context, *controllerpb.ListDeletionsRequest) (*controllerpb.ListDeletionsResponse, error) {
 			return &controllerpb.ListDeletionsResponse{MetadataOffset: 20, Topics: []*controllerpb.DeletingTopic{{Name: "old", TopicId: id16(66), Replicas: []*controllerpb.ReplicaStatus{
 				{BrokerId: 1, State: controllerpb.ReplicaState_REPLICA_STATE_DELETION_STARTED},
+				{BrokerId: 2, State: controllerpb.ReplicaState_REPLICA_STATE_DELETION_SUCCESSFUL},
 				{BrokerId: 3, State: controllerpb.ReplicaState_REPLICA_STATE_DELETION_INELIGIBLE, Reason: "is fenced"},
 			}}}}, nil
 		}

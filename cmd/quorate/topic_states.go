@@ -15,6 +15,7 @@ var replicaStates = map[controllerpb.ReplicaState]string{
 	controllerpb.ReplicaState_REPLICA_STATE_ONLINE:              "Online",
 	controllerpb.ReplicaState_REPLICA_STATE_OFFLINE:             "Offline",
 	controllerpb.ReplicaState_REPLICA_STATE_DELETION_STARTED:    "DeletionStarted",
+	controllerpb.ReplicaState_REPLICA_STATE_DELETION_SUCCESSFUL: "DeletionSuccessful",
 	controllerpb.ReplicaState_REPLICA_STATE_DELETION_INELIGIBLE: "DeletionIneligible",
 }
 

@@ -71,9 +71,13 @@ func findListener(list []Listener, name string) (Listener, bool) {
 	return Listener{}, false
 }
 
-// PendingReplica is a broker that may still hold data of a deleted topic.
+// PendingReplica is a broker that held replicas of a deleted topic.
 type PendingReplica struct {
 	Broker BrokerID
+	// Partitions is how many replicas it held, at least one.
+	Partitions int32
+	// Deleted tells that the broker reported that it holds nothing more.
+	Deleted bool
 	// Failure is the reason why the bytes could not be removed, empty as long as the broker reported none.
 	Failure string
 	// FailureSinceMs is the time of the failure in milliseconds since the epoch.
@@ -85,16 +89,28 @@ type PendingDeletion struct {
 	TopicID TopicID
 	// Name is the name that the topic had; it is free for a new topic.
 	Name string
-	// Replicas are ordered by broker id and never empty.
+	// Partitions is how many partitions the topic had.
+	Partitions int32
+	// Replicas are ordered by broker id; at least one is not deleted yet.
 	Replicas []PendingReplica
 }
 
-// Replica returns what is known of one broker's part.
-func (p PendingDeletion) Replica(id BrokerID) (PendingReplica, bool) {
+// WaitsFor returns what is known of the part of a broker that has not reported yet that it holds nothing more.
+func (p PendingDeletion) WaitsFor(id BrokerID) (PendingReplica, bool) {
 	for _, r := range p.Replicas {
 		if r.Broker == id {
-			return r, true
+			return r, !r.Deleted
 		}
 	}
 	return PendingReplica{}, false
+}
+
+// isOver tells whether every broker has reported.
+func (p *PendingDeletion) isOver() bool {
+	for _, r := range p.Replicas {
+		if !r.Deleted {
+			return false
+		}
+	}
+	return true
 }

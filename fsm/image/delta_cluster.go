@@ -167,24 +167,32 @@ func (d *Delta) registerController(r *metadatapb.RegisterController) error {
 	return nil
 }
 
-// add notes a broker once.
+// add notes one replica of a broker.
 func (p *PendingDeletion) add(id BrokerID) {
 	i, found := p.find(id)
 	if !found {
 		p.Replicas = insertAt(p.Replicas, i, PendingReplica{Broker: id})
 	}
+	p.Replicas[i].Partitions++
 }
 
 func (p *PendingDeletion) find(id BrokerID) (int, bool) {
 	return slices.BinarySearchFunc(p.Replicas, id, func(r PendingReplica, id BrokerID) int { return int(r.Broker) - int(id) })
 }
 
+// setPending keeps a pending deletion, unless it is over.
 func (d *Delta) setPending(p *PendingDeletion) {
 	if old, ok := d.pending.get(p.TopicID); ok {
 		d.sum -= hashPending(old)
+		d.countPending(old, -1)
+	}
+	if p.isOver() {
+		d.pending.delete(d.gen, p.TopicID)
+		return
 	}
 	d.pending.set(d.gen, p.TopicID, p)
 	d.sum += hashPending(p)
+	d.countPending(p, 1)
 }
 
 func (d *Delta) addPending(r *metadatapb.PendingDeletion) error {
@@ -192,15 +200,18 @@ func (d *Delta) addPending(r *metadatapb.PendingDeletion) error {
 	if err == nil && (d.pending.has(id) || d.topicByID.has(id)) {
 		err = fmt.Errorf("topic %v is there already", id)
 	}
-	if err == nil && len(r.Replicas) == 0 {
-		err = errors.New("without replicas")
-	}
-	p := &PendingDeletion{TopicID: id, Name: r.Name}
+	p := &PendingDeletion{TopicID: id, Name: r.Name, Partitions: max(r.Partitions, 1)}
 	for i, pr := range r.Replicas {
 		if pr.BrokerId < 0 || i > 0 && pr.BrokerId <= r.Replicas[i-1].BrokerId {
 			return fmt.Errorf("PendingDeletion %v: broker %d is out of order", id, pr.BrokerId)
 		}
-		p.Replicas = append(p.Replicas, PendingReplica{BrokerID(pr.BrokerId), pr.GetFailure(), pr.FailureSinceMs})
+		p.Replicas = append(p.Replicas, PendingReplica{
+			Broker: BrokerID(pr.BrokerId), Partitions: max(pr.Partitions, 1), Deleted: pr.Deleted,
+			Failure: pr.GetFailure(), FailureSinceMs: pr.FailureSinceMs,
+		})
+	}
+	if err == nil && p.isOver() {
+		err = errors.New("no broker is waited for")
 	}
 	if err != nil {
 		return fmt.Errorf("PendingDeletion %q: %w", r.Name, err)
@@ -209,7 +220,7 @@ func (d *Delta) addPending(r *metadatapb.PendingDeletion) error {
 	return nil
 }
 
-// pendingOf returns the pending deletion and the broker's place in it.
+// pendingOf returns the pending deletion and the place in it of a broker that is waited for.
 func (d *Delta) pendingOf(topic []byte, broker int32) (*PendingDeletion, int, error) {
 	id, err := UUIDFrom(topic)
 	if err != nil {
@@ -220,7 +231,7 @@ func (d *Delta) pendingOf(topic []byte, broker int32) (*PendingDeletion, int, er
 		return nil, 0, fmt.Errorf("no deletion of topic %v is pending", id)
 	}
 	i, ok := p.find(BrokerID(broker))
-	if !ok {
+	if !ok || p.Replicas[i].Deleted {
 		return nil, 0, fmt.Errorf("the deletion of topic %v is not pending there", id)
 	}
 	return p, i, nil
@@ -232,7 +243,10 @@ func (d *Delta) replicasDeleted(r *metadatapb.ReplicasDeleted) error {
 		if err != nil {
 			return fmt.Errorf("ReplicasDeleted %d: %w", r.BrokerId, err)
 		}
-		d.dropReplica(p, i)
+		n := *p
+		n.Replicas = slices.Clone(p.Replicas)
+		n.Replicas[i] = PendingReplica{Broker: BrokerID(r.BrokerId), Partitions: n.Replicas[i].Partitions, Deleted: true}
+		d.setPending(&n)
 	}
 	return nil
 }
@@ -252,19 +266,7 @@ func (d *Delta) replicaDeletionFailed(r *metadatapb.ReplicaDeletionFailed) error
 	return nil
 }
 
-// dropReplica takes a broker off a pending deletion, which ends with its last one.
-func (d *Delta) dropReplica(p *PendingDeletion, i int) {
-	if len(p.Replicas) == 1 {
-		d.sum -= hashPending(p)
-		d.pending.delete(d.gen, p.TopicID)
-		return
-	}
-	n := *p
-	n.Replicas = removeAt(slices.Clone(p.Replicas), i)
-	d.setPending(&n)
-}
-
-// leavePending takes a broker off all pending deletions.
+// leavePending takes a broker off all pending deletions, of which those end that waited for nobody else.
 func (d *Delta) leavePending(id BrokerID) {
 	var of []*PendingDeletion
 	for _, p := range d.pending.all() {
@@ -274,6 +276,8 @@ func (d *Delta) leavePending(id BrokerID) {
 	}
 	for _, p := range of {
 		i, _ := p.find(id)
-		d.dropReplica(p, i)
+		n := *p
+		n.Replicas = removeAt(slices.Clone(p.Replicas), i)
+		d.setPending(&n)
 	}
 }

@@ -43,7 +43,7 @@ func (d *Delta) removeTopic(r *metadatapb.RemoveTopic) error {
 	if err != nil {
 		return fmt.Errorf("RemoveTopic: %w", err)
 	}
-	left := PendingDeletion{TopicID: e.id, Name: e.name}
+	left := PendingDeletion{TopicID: e.id, Name: e.name, Partitions: e.count}
 	for _, x := range e.extents {
 		for ordinal := x.start; ordinal < x.start+uint32(x.n); ordinal++ {
 			d.load(ordinal, &d.before, d.room1[:])

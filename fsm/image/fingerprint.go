@@ -141,9 +141,9 @@ func hashRemoved(c *RemovedController) uint64 {
 }
 
 func hashPending(p *PendingDeletion) uint64 {
-	h := hash(kindPending).uuid(p.TopicID).text(p.Name).word(uint64(len(p.Replicas)))
+	h := hash(kindPending).uuid(p.TopicID).text(p.Name).word(uint64(p.Partitions)).word(uint64(len(p.Replicas)))
 	for _, r := range p.Replicas {
-		h = h.word(uint64(r.Broker)).text(r.Failure).word(uint64(r.FailureSinceMs))
+		h = h.word(uint64(r.Broker)).word(uint64(r.Partitions)).flag(r.Deleted).text(r.Failure).word(uint64(r.FailureSinceMs))
 	}
 	return h.sum()
 }

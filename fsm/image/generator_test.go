@@ -245,7 +245,7 @@ func (g *generator) cluster(im *Image, offset MetadataOffset) *metadatapb.Record
 		return recUnregister(id, int64(b.Epoch))
 	case 1:
 		for p := range im.PendingDeletions() {
-			r := rapid.SampledFrom(p.Replicas).Draw(g.t, "pending replica")
+			r := rapid.SampledFrom(p.Replicas).Filter(func(r PendingReplica) bool { return !r.Deleted }).Draw(g.t, "pending replica")
 			if rapid.Bool().Draw(g.t, "fails") {
 				return recDeletionFailed(int32(r.Broker), p.TopicID.Bytes(), "disk", 7)
 			}

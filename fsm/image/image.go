@@ -37,6 +37,8 @@ type state struct {
 	controllers        tree[BrokerID, *Controller]
 	removedControllers tree[removedKey, *RemovedController]
 	pending            tree[UUID, *PendingDeletion]
+	// deletingPartitions is the number of partitions of the topics in pending.
+	deletingPartitions int
 	configs            tree[configKey, string]
 	features           tree[string, int32]
 

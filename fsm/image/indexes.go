@@ -19,9 +19,15 @@ type brokerIndex struct {
 	// elr holds the partitions that have the broker in the ELR or among the last known ELR.
 	elr     bitset
 	leaders int
+	// adding is the number of partitions that the broker is being added to and not in sync with.
+	adding int
+	// Replicas of deleted topics: those waited for, those of them that failed, and those reported as gone.
+	deleting, deletingFailed, deleted int
 }
 
-func (ix *brokerIndex) isEmpty() bool { return ix.on.n == 0 && ix.elr.n == 0 && ix.leaders == 0 }
+func (ix *brokerIndex) isEmpty() bool {
+	return ix.on.n == 0 && ix.elr.n == 0 && ix.leaders == 0 && ix.deleting == 0 && ix.deleted == 0
+}
 
 func (s *state) brokerIndex(id BrokerID) *brokerIndex {
 	if ix, ok := s.indexes.brokers.get(id); ok {

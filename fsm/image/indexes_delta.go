@@ -21,6 +21,10 @@ func (d *Delta) reindex(ordinal uint32, old, new *Partition) {
 	if len(old.ELR)+len(old.LastKnownELR)+len(new.ELR)+len(new.LastKnownELR) > 0 {
 		d.reindexELR(ordinal, old, new)
 	}
+	if len(old.AddingReplicas)+len(new.AddingReplicas) > 0 {
+		d.countAdding(old, -1)
+		d.countAdding(new, 1)
+	}
 	if old.Leader != new.Leader {
 		if old.Leader != NoBroker {
 			d.editIndex(old.Leader).leaders--
@@ -58,6 +62,34 @@ func (d *Delta) reindexReplicas(ordinal uint32, old, new *Partition) {
 			ix.outside.put(d.gen, ordinal, false)
 			d.trimIndex(id)
 		}
+	}
+}
+
+// countAdding counts the replicas of p that are being added and not in sync.
+func (d *Delta) countAdding(p *Partition, by int) {
+	for _, id := range p.AddingReplicas {
+		if isNewReplica(p, id) {
+			d.editIndex(id).adding += by
+			d.trimIndex(id)
+		}
+	}
+}
+
+// countPending counts the replicas of a deleted topic.
+func (d *Delta) countPending(p *PendingDeletion, by int) {
+	d.deletingPartitions += by * int(p.Partitions)
+	for _, r := range p.Replicas {
+		ix, n := d.editIndex(r.Broker), by*int(r.Partitions)
+		switch {
+		case r.Deleted:
+			ix.deleted += n
+		case r.Failure != "":
+			ix.deletingFailed += n
+			fallthrough
+		default:
+			ix.deleting += n
+		}
+		d.trimIndex(r.Broker)
 	}
 }
 

@@ -186,10 +186,11 @@ func (j *jsonWriter) topic(t Topic) {
 }
 
 func (j *jsonWriter) pending(p *PendingDeletion) {
-	j.text(`{"topicId":`).string(p.TopicID.String()).text(`,"name":`).string(p.Name).text(`,"replicas":`).open('[')
+	j.text(`{"topicId":`).string(p.TopicID.String()).text(`,"name":`).string(p.Name).text(`,"partitions":`).int(int64(p.Partitions)).text(`,"replicas":`).open('[')
 	for _, r := range p.Replicas {
 		j.item().text(`{"broker":`).int(int64(r.Broker)).text(`,"failure":`).string(r.Failure)
-		j.text(`,"failureSinceMs":`).int(r.FailureSinceMs).text(`}`)
+		j.text(`,"failureSinceMs":`).int(r.FailureSinceMs).text(`,"deleted":`).bool(r.Deleted)
+		j.text(`,"partitions":`).int(int64(r.Partitions)).text(`}`)
 	}
 	j.close(']').text(`}`)
 }

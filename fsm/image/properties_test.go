@@ -88,11 +88,41 @@ func checkDerived(t fataler, im *Image) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("indexes differ from a scan (-scan +index):\n%s", d)
 	}
+	for d := range im.PendingDeletions() {
+		for _, r := range d.Replicas {
+			of(r.Broker)
+		}
+	}
+	if got, want := im.StateCounts(), countStates(im); got != want {
+		t.Fatalf("states %v, recomputed %v", got, want)
+	}
 	counts := [5]int{im.PartitionCount(), im.LeaderlessCount(), im.NotPreferredCount(), im.ReassigningCount(), im.indexes.brokers.n}
 	if counts != [5]int{partitions, leaderless, notPreferred, reassigning, len(brokers)} {
 		t.Fatalf("counts %v, recomputed %v", counts, [5]int{partitions, leaderless, notPreferred, reassigning, len(brokers)})
 	}
 	checkStorage(t, im)
+}
+
+// countStates counts by looking at everything.
+func countStates(im *Image) StateCounts {
+	var c StateCounts
+	for topic := range im.Topics() {
+		for _, p := range topic.Partitions() {
+			c.Partitions[p.State()]++
+			for _, b := range p.Replicas {
+				state, _ := im.ReplicaState(p, b)
+				c.Replicas[state]++
+			}
+		}
+	}
+	for d := range im.PendingDeletions() {
+		c.Partitions[PartitionOffline] += int(d.Partitions)
+		for _, r := range d.Replicas {
+			state, _ := im.DeletionState(r)
+			c.Replicas[state] += int(r.Partitions)
+		}
+	}
+	return c
 }
 
 // checkStorage checks that ordinals are either in use once or free, and that nothing unused is kept.

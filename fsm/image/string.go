@@ -30,7 +30,10 @@ func (p PendingDeletion) String() string {
 	fmt.Fprintf(&s, "pending-deletion %s %v", p.Name, p.TopicID)
 	for _, r := range p.Replicas {
 		fmt.Fprintf(&s, " %d", r.Broker)
-		if r.Failure != "" {
+		switch {
+		case r.Deleted:
+			s.WriteString("(deleted)")
+		case r.Failure != "":
 			fmt.Fprintf(&s, "(%s)", r.Failure)
 		}
 	}

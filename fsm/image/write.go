@@ -184,9 +184,9 @@ func (c *Controller) Record() *metadatapb.RegisterController {
 
 // Record returns the record that restores the pending deletion.
 func (p *PendingDeletion) Record() *metadatapb.PendingDeletion {
-	r := &metadatapb.PendingDeletion{TopicId: p.TopicID.Bytes(), Name: p.Name}
+	r := &metadatapb.PendingDeletion{TopicId: p.TopicID.Bytes(), Name: p.Name, Partitions: p.Partitions}
 	for _, pr := range p.Replicas {
-		e := &metadatapb.PendingReplica{BrokerId: int32(pr.Broker), FailureSinceMs: pr.FailureSinceMs}
+		e := &metadatapb.PendingReplica{BrokerId: int32(pr.Broker), FailureSinceMs: pr.FailureSinceMs, Deleted: pr.Deleted, Partitions: pr.Partitions}
 		if pr.Failure != "" {
 			failure := pr.Failure
 			e.Failure = &failure

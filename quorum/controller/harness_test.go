@@ -35,6 +35,8 @@ type harness struct {
 	ids      int
 	// lenient harnesses hold states that no decision makes, so only the steps are checked.
 	lenient bool
+	// saw is told of each record that is written, if it is set.
+	saw func(before, after *image.Image, r *metadatapb.Record)
 	// cut lets only so many records of the next decision be written; -1 for all.
 	cut int
 }
@@ -80,6 +82,9 @@ func (h *harness) write(records []*metadatapb.Record) {
 		}
 		if err := invariant.Step(h.image, next); err != nil {
 			h.t.Fatalf("after %s: %v", recordLine(next, r), err)
+		}
+		if h.saw != nil {
+			h.saw(h.image, next, r)
 		}
 		h.image = next
 		if h.lenient {

@@ -170,12 +170,18 @@ func (h *harness) place(name string, p image.Partition) image.PartitionID {
 	if p.Recovering {
 		r.LeaderRecoveryState = metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERING
 	}
-	next, err := replay(h.image,
-		&metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: id[:]}}},
-		&metadatapb.Record{Kind: &metadatapb.Record_Partition{Partition: r}})
-	if err != nil {
-		h.t.Fatal(err)
+	for _, r := range []*metadatapb.Record{
+		{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: id[:]}}},
+		{Kind: &metadatapb.Record_Partition{Partition: r}},
+	} {
+		next, err := replay(h.image, r)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if h.saw != nil {
+			h.saw(h.image, next, r)
+		}
+		h.image = next
 	}
-	h.image = next
 	return image.PartitionID{Topic: id}
 }

@@ -31,19 +31,24 @@ const historyBrokers = 4
 // the active controller ends between any two records. What can be repeated writes nothing the second time.
 func TestHistoriesKeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := &history{T: t}
-		x.h = newHarness(x)
-		x.h.defaults.MinInsyncReplicas = rapid.IntRange(1, 3).Draw(t, "min.insync.replicas")
-		x.h.defaults.EligibleLeaderReplicas = rapid.Int32Range(0, 1).Draw(t, "elr")
-		x.h.defaults.UncleanLeaderElection = rapid.IntRange(0, 3).Draw(t, "unclean") == 0
-		x.note("claim", x.h.claim())
-		for id := range int32(historyBrokers) {
-			x.h.startBroker(id, "")
-		}
+		x := newHistory(t)
 		for range rapid.IntRange(5, 30).Draw(t, "steps") {
 			x.step()
 		}
 	})
+}
+
+func newHistory(t *rapid.T) *history {
+	x := &history{T: t}
+	x.h = newHarness(x)
+	x.h.defaults.MinInsyncReplicas = rapid.IntRange(1, 3).Draw(t, "min.insync.replicas")
+	x.h.defaults.EligibleLeaderReplicas = rapid.Int32Range(0, 1).Draw(t, "elr")
+	x.h.defaults.UncleanLeaderElection = rapid.IntRange(0, 3).Draw(t, "unclean") == 0
+	x.note("claim", x.h.claim())
+	for id := range int32(historyBrokers) {
+		x.h.startBroker(id, "")
+	}
+	return x
 }
 
 func (x *history) Fatalf(format string, args ...any) {
@@ -256,7 +261,7 @@ func (x *history) delete() {
 func (x *history) report() {
 	b := x.anyBroker()
 	req := &controllerpb.ReportDeletionsRequest{BrokerId: int32(b.ID), BrokerEpoch: int64(b.Epoch)}
-	for p := range x.h.image.PendingDeletions() {
+	for p := range x.h.image.PendingDeletions() { // those that do not wait for the broker are reported all the same
 		if rapid.Bool().Draw(x.T, "deleted") {
 			req.Deleted = append(req.Deleted, p.TopicID.Bytes())
 		} else {

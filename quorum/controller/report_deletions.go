@@ -64,7 +64,7 @@ func pendingFor(im *image.Image, b image.BrokerID, raw []byte) (image.TopicID, i
 	if !ok {
 		return id, image.PendingReplica{}, false
 	}
-	replica, ok := pending.Replica(b)
+	replica, ok := pending.WaitsFor(b)
 	return id, replica, ok
 }
 

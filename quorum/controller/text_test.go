@@ -183,6 +183,9 @@ func stateText(im *image.Image, names []string) string {
 			fmt.Fprintf(&b, "pending deletion %s id=%s:", d.Name, idName(im, d.TopicID[:]))
 			for _, r := range d.Replicas {
 				fmt.Fprintf(&b, " %v", r.Broker)
+				if r.Deleted {
+					b.WriteString("(deleted)")
+				}
 				if r.Failure != "" {
 					fmt.Fprintf(&b, "(%s)", r.Failure)
 				}

@@ -14,6 +14,7 @@ var replicaStates = map[image.ReplicaState]controllerpb.ReplicaState{
 	image.ReplicaOnline:             controllerpb.ReplicaState_REPLICA_STATE_ONLINE,
 	image.ReplicaOffline:            controllerpb.ReplicaState_REPLICA_STATE_OFFLINE,
 	image.ReplicaDeletionStarted:    controllerpb.ReplicaState_REPLICA_STATE_DELETION_STARTED,
+	image.ReplicaDeletionSuccessful: controllerpb.ReplicaState_REPLICA_STATE_DELETION_SUCCESSFUL,
 	image.ReplicaDeletionIneligible: controllerpb.ReplicaState_REPLICA_STATE_DELETION_INELIGIBLE,
 }
 

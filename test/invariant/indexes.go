@@ -50,7 +50,35 @@ func IndexesEqualRecomputation(im *image.Image) error {
 	if got := im.LeaderlessCount(); got != len(want.leaderless) {
 		return fmt.Errorf("LeaderlessCount is %d, a scan finds %d", got, len(want.leaderless))
 	}
-	return equalSets("Reassigning", im.Reassigning(), want.reassigning)
+	if err := equalSets("Reassigning", im.Reassigning(), want.reassigning); err != nil {
+		return err
+	}
+	if got, want := im.StateCounts(), countStates(im); got != want {
+		return fmt.Errorf("StateCounts is %v, a scan finds %v", got, want)
+	}
+	return nil
+}
+
+// countStates counts by looking at everything.
+func countStates(im *image.Image) image.StateCounts {
+	var c image.StateCounts
+	for t := range im.Topics() {
+		for _, p := range t.Partitions() {
+			c.Partitions[p.State()]++
+			for _, b := range p.Replicas {
+				state, _ := im.ReplicaState(p, b)
+				c.Replicas[state]++
+			}
+		}
+	}
+	for d := range im.PendingDeletions() {
+		c.Partitions[image.PartitionOffline] += int(d.Partitions)
+		for _, r := range d.Replicas {
+			state, _ := im.DeletionState(r)
+			c.Replicas[state] += int(r.Partitions)
+		}
+	}
+	return c
 }
 
 type brokerSets struct {

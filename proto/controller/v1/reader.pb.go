@@ -86,6 +86,8 @@ const (
 	ReplicaState_REPLICA_STATE_DELETION_STARTED ReplicaState = 4
 	// The data cannot be removed now.
 	ReplicaState_REPLICA_STATE_DELETION_INELIGIBLE ReplicaState = 5
+	// The broker reported that its data is gone; the topic waits for others.
+	ReplicaState_REPLICA_STATE_DELETION_SUCCESSFUL ReplicaState = 6
 )
 
 // Enum value maps for ReplicaState.
@@ -97,6 +99,7 @@ var (
 		3: "REPLICA_STATE_OFFLINE",
 		4: "REPLICA_STATE_DELETION_STARTED",
 		5: "REPLICA_STATE_DELETION_INELIGIBLE",
+		6: "REPLICA_STATE_DELETION_SUCCESSFUL",
 	}
 	ReplicaState_value = map[string]int32{
 		"REPLICA_STATE_UNSPECIFIED":         0,
@@ -105,6 +108,7 @@ var (
 		"REPLICA_STATE_OFFLINE":             3,
 		"REPLICA_STATE_DELETION_STARTED":    4,
 		"REPLICA_STATE_DELETION_INELIGIBLE": 5,
+		"REPLICA_STATE_DELETION_SUCCESSFUL": 6,
 	}
 )
 
@@ -734,7 +738,7 @@ type DeletingTopic struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	TopicId []byte                 `protobuf:"bytes,2,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
-	// Brokers that may still hold data, by id.
+	// Brokers that held data when the topic was deleted, by id; at least one may still hold some.
 	Replicas      []*ReplicaStatus `protobuf:"bytes,3,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2319,14 +2323,15 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x0ePartitionState\x12\x1f\n" +
 	"\x1bPARTITION_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16PARTITION_STATE_ONLINE\x10\x01\x12\x1b\n" +
-	"\x17PARTITION_STATE_OFFLINE\x10\x02*\xc4\x01\n" +
+	"\x17PARTITION_STATE_OFFLINE\x10\x02*\xeb\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REPLICA_STATE_NEW\x10\x01\x12\x18\n" +
 	"\x14REPLICA_STATE_ONLINE\x10\x02\x12\x19\n" +
 	"\x15REPLICA_STATE_OFFLINE\x10\x03\x12\"\n" +
 	"\x1eREPLICA_STATE_DELETION_STARTED\x10\x04\x12%\n" +
-	"!REPLICA_STATE_DELETION_INELIGIBLE\x10\x05*\xb0\x01\n" +
+	"!REPLICA_STATE_DELETION_INELIGIBLE\x10\x05\x12%\n" +
+	"!REPLICA_STATE_DELETION_SUCCESSFUL\x10\x06*\xb0\x01\n" +
 	"\fConfigSource\x12\x1d\n" +
 	"\x19CONFIG_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONFIG_SOURCE_TOPIC\x10\x01\x12\x18\n" +

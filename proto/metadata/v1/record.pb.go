@@ -1618,15 +1618,19 @@ func (x *RemoveTopic) GetTopicId() []byte {
 	return nil
 }
 
-// PendingReplica is a broker that may still hold data of a deleted topic.
+// PendingReplica is a broker that held replicas of a deleted topic.
 type PendingReplica struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	BrokerId int32                  `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
 	// Why the broker could not remove its bytes; absent as long as it has not failed.
 	Failure        *string `protobuf:"bytes,2,opt,name=failure,proto3,oneof" json:"failure,omitempty"`
 	FailureSinceMs int64   `protobuf:"varint,3,opt,name=failure_since_ms,json=failureSinceMs,proto3" json:"failure_since_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The broker reported that it holds nothing more.
+	Deleted bool `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// How many replicas it held, one a partition.
+	Partitions    int32 `protobuf:"varint,5,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PendingReplica) Reset() {
@@ -1680,12 +1684,29 @@ func (x *PendingReplica) GetFailureSinceMs() int64 {
 	return 0
 }
 
+func (x *PendingReplica) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *PendingReplica) GetPartitions() int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
 // PendingDeletion is a deleted topic whose data is not yet gone everywhere. Only snapshots hold it.
 type PendingDeletion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TopicId       []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Replicas      []*PendingReplica      `protobuf:"bytes,3,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	TopicId []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// At least one is not deleted yet.
+	Replicas []*PendingReplica `protobuf:"bytes,3,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// How many partitions the topic had.
+	Partitions    int32 `protobuf:"varint,4,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1739,6 +1760,13 @@ func (x *PendingDeletion) GetReplicas() []*PendingReplica {
 		return x.Replicas
 	}
 	return nil
+}
+
+func (x *PendingDeletion) GetPartitions() int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
 }
 
 // ReplicasDeleted tells that a broker holds nothing more of the topics named.
@@ -2160,17 +2188,24 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x06reason\x18\f \x01(\x0e2!.quorate.metadata.v1.ChangeReasonR\x06reasonB\x18\n" +
 	"\x16_leader_recovery_state\"(\n" +
 	"\vRemoveTopic\x12\x19\n" +
-	"\btopic_id\x18\x01 \x01(\fR\atopicId\"\x82\x01\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\"\xbc\x01\n" +
 	"\x0ePendingReplica\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x1d\n" +
 	"\afailure\x18\x02 \x01(\tH\x00R\afailure\x88\x01\x01\x12(\n" +
-	"\x10failure_since_ms\x18\x03 \x01(\x03R\x0efailureSinceMsB\n" +
+	"\x10failure_since_ms\x18\x03 \x01(\x03R\x0efailureSinceMs\x12\x18\n" +
+	"\adeleted\x18\x04 \x01(\bR\adeleted\x12\x1e\n" +
 	"\n" +
-	"\b_failure\"\x81\x01\n" +
+	"partitions\x18\x05 \x01(\x05R\n" +
+	"partitionsB\n" +
+	"\n" +
+	"\b_failure\"\xa1\x01\n" +
 	"\x0fPendingDeletion\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12?\n" +
-	"\breplicas\x18\x03 \x03(\v2#.quorate.metadata.v1.PendingReplicaR\breplicas\"K\n" +
+	"\breplicas\x18\x03 \x03(\v2#.quorate.metadata.v1.PendingReplicaR\breplicas\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x04 \x01(\x05R\n" +
+	"partitions\"K\n" +
 	"\x0fReplicasDeleted\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x1b\n" +
 	"\ttopic_ids\x18\x02 \x03(\fR\btopicIds\"\x93\x01\n" +

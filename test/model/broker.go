@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/test/lines"
 )
 
 // broker is one broker without its place in the metadata. It is shared by worlds and changed only on a copy.
@@ -79,7 +80,7 @@ func (b *broker) appendTo(out []byte) []byte {
 	out = strconv.AppendInt(out, int64(b.epoch), 10)
 	if !b.begun {
 		out = append(out, " starting after "...)
-		out = append(out, lower(b.stop.String(), "STOP_KIND_")...)
+		out = append(out, lines.Stop(b.stop)...)
 	}
 	if b.short {
 		out = append(out, " short"...)

@@ -9,6 +9,7 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
 	"github.com/quorate/quorate/test/invariant"
+	"github.com/quorate/quorate/test/lines"
 )
 
 // The clock stands still at begin, except where a session or a lag limit has to be over.
@@ -189,7 +190,7 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 			err = fmt.Errorf("CommittedRecordReplays: %w", err)
 		}
 		if n.m.tracing() && im != nil {
-			n.m.trace("%d %s", im.Offset(), recordLine(im, r))
+			n.m.trace("%d %s", im.Offset(), lines.Record(im, r))
 		}
 		if err != nil {
 			next.bad = err

@@ -17,6 +17,7 @@ import (
 	"github.com/quorate/quorate/broker/kafka"
 	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/fsm/image"
+	brokerpb "github.com/quorate/quorate/proto/broker/v1"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/env"
@@ -114,7 +115,7 @@ func (b *Broker) makeParts() error {
 		},
 		ProducerIDs: b.producerIDs,
 	}, b.env.Clock, b.log, kafka.NewMetrics(b.kafkaMetrics))
-	b.server = newServer(reads{b}, b.fetcher.register, b.cfg.TLS)
+	b.server = newServer(reads{b}, b.RegisterServices, b.cfg.TLS)
 	return nil
 }
 
@@ -183,8 +184,12 @@ func (b *Broker) Register(reg prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// RegisterServices adds what only a broker serves to another GRPC server of the same process, for an attached broker.
-func (b *Broker) RegisterServices(r grpc.ServiceRegistrar) { b.fetcher.register(r) }
+// RegisterServices adds what only a broker serves to a GRPC server: its own, or for an attached broker another one of the
+// same process.
+func (b *Broker) RegisterServices(r grpc.ServiceRegistrar) {
+	b.fetcher.register(r)
+	brokerpb.RegisterReplicaStatusApiServer(r, replicaStatus{b: b})
+}
 
 // WaitMetadata returns when this broker has acted on the offset and holds nothing more of the deleted topics that the request
 // names; it gives the offset that the broker has acted on. It may be called from any goroutine.

@@ -16,7 +16,7 @@ import (
 	"github.com/quorate/quorate/quorum/reader"
 )
 
-// server is the GRPC listener: replica fetches of other brokers, reads of the own image, health and reflection.
+// server is the GRPC listener: replica fetches of other brokers, reads of the own image and logs, health and reflection.
 type server struct {
 	grpc   *grpc.Server
 	health *health.Server

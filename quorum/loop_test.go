@@ -102,6 +102,7 @@ func TestEveryMethodHasARole(t *testing.T) {
 	for _, service := range []grpc.ServiceDesc{
 		controllerpb.BrokerApi_ServiceDesc, controllerpb.OperatorApi_ServiceDesc, controllerpb.ControllerApi_ServiceDesc,
 		controllerpb.ReaderApi_ServiceDesc, controllerpb.MetadataStream_ServiceDesc, brokerpb.ReplicaApi_ServiceDesc,
+		brokerpb.ReplicaStatusApi_ServiceDesc,
 	} {
 		for _, m := range service.Methods {
 			known["/"+service.ServiceName+"/"+m.MethodName] = true

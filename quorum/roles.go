@@ -42,16 +42,17 @@ var MethodRoles = map[string]Role{
 	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RoleOperator,
 	controllerpb.OperatorApi_UnregisterBroker_FullMethodName:            RoleOperator,
 
-	controllerpb.ReaderApi_DescribeTopics_FullMethodName:    RoleReader,
-	controllerpb.ReaderApi_ListBrokers_FullMethodName:       RoleReader,
-	controllerpb.ReaderApi_ListReassignments_FullMethodName: RoleReader,
-	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:   RoleReader,
-	controllerpb.ReaderApi_ListDeletions_FullMethodName:     RoleReader,
-	controllerpb.ReaderApi_CheckStop_FullMethodName:         RoleReader,
-	controllerpb.ReaderApi_ReadLog_FullMethodName:           RoleReader,
-	controllerpb.ReaderApi_DumpImage_FullMethodName:         RoleReader,
-	controllerpb.ReaderApi_NodeStatus_FullMethodName:        RoleReader,
-	controllerpb.ReaderApi_WaitMetadata_FullMethodName:      RoleReader,
+	controllerpb.ReaderApi_DescribeTopics_FullMethodName:      RoleReader,
+	controllerpb.ReaderApi_ListBrokers_FullMethodName:         RoleReader,
+	controllerpb.ReaderApi_ListReassignments_FullMethodName:   RoleReader,
+	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:     RoleReader,
+	controllerpb.ReaderApi_ListDeletions_FullMethodName:       RoleReader,
+	controllerpb.ReaderApi_CheckStop_FullMethodName:           RoleReader,
+	controllerpb.ReaderApi_ReadLog_FullMethodName:             RoleReader,
+	controllerpb.ReaderApi_DumpImage_FullMethodName:           RoleReader,
+	controllerpb.ReaderApi_NodeStatus_FullMethodName:          RoleReader,
+	controllerpb.ReaderApi_WaitMetadata_FullMethodName:        RoleReader,
+	brokerpb.ReplicaStatusApi_DescribeReplicas_FullMethodName: RoleReader,
 }
 
 // isOpen tells whether a method belongs to a service that everyone may call.

@@ -91,7 +91,7 @@ func (l *Log) write(records []byte, config *LogConfig, now time.Time) error {
 		}
 		active.publish(n)
 		l.offsets.Lock()
-		l.offsets.end = end
+		l.offsets.end, l.offsets.grown = end, now
 		l.offsets.Unlock()
 		records = records[n:]
 	}

@@ -167,6 +167,20 @@ func (c *epochCache) clear() error {
 	return c.replace(nil)
 }
 
+// lastRecordEpoch is the epoch of the record before the log end. When all records have been removed, their epoch begins
+// at the log end like one without records; it is the first that is known then.
+func lastRecordEpoch(entries []EpochEntry, end int64) (epoch image.LeaderEpoch, ok bool) {
+	if end == 0 {
+		return 0, false
+	}
+	for i, e := range slices.Backward(entries) {
+		if e.StartOffset < end || i == 0 {
+			return e.Epoch, true
+		}
+	}
+	return 0, false
+}
+
 // readEpochs reads the file of a log; a missing file holds nothing.
 func readEpochs(fs env.FS, dir string) ([]EpochEntry, error) {
 	path := filepath.Join(dir, epochFile)

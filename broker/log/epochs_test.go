@@ -146,3 +146,25 @@ func TestEpochFileFormat(t *testing.T) {
 		}
 	}
 }
+
+// An epoch without records does not count, one whose records were removed does.
+func TestLastRecordEpoch(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		entries []EpochEntry
+		end     int64
+		want    image.LeaderEpoch
+		ok      bool
+	}{
+		{"never a record", nil, 0, 0, false},
+		{"a leader that has appended nothing", []EpochEntry{{4, 0}}, 0, 0, false},
+		{"records", []EpochEntry{{1, 0}, {4, 7}}, 9, 4, true},
+		{"a newer leader that has appended nothing", []EpochEntry{{1, 0}, {4, 9}}, 9, 1, true},
+		{"all records were removed", []EpochEntry{{3, 9}}, 9, 3, true},
+		{"the epochs are lost", nil, 9, 0, false},
+	} {
+		if got, ok := lastRecordEpoch(c.entries, c.end); got != c.want || ok != c.ok {
+			t.Errorf("%s: %d %v, want %d %v", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}

@@ -43,6 +43,7 @@ type Log struct {
 		sync.Mutex
 		start, high, end int64
 		recovery         int64
+		grown            time.Time
 	}
 
 	closed atomic.Bool
@@ -96,6 +97,13 @@ func (l *Log) Offsets() (start, high, end int64) {
 	return l.offsets.start, l.offsets.high, l.offsets.end
 }
 
+// LastGrown is when records were appended last, or when the log was opened if there were none since.
+func (l *Log) LastGrown() time.Time {
+	l.offsets.Lock()
+	defer l.offsets.Unlock()
+	return l.offsets.grown
+}
+
 // RecoveryPoint is the offset up to which the log is known to be on the disk.
 func (l *Log) RecoveryPoint() int64 {
 	l.offsets.Lock()
@@ -139,6 +147,12 @@ func (l *Log) AssignEpoch(epoch image.LeaderEpoch, start int64) error {
 
 // LatestEpoch is the newest leader epoch that the log knows and where it starts; ok is false when it knows none.
 func (l *Log) LatestEpoch() (e EpochEntry, ok bool) { return l.epochs.latest() }
+
+// LastRecordEpoch is the leader epoch of the newest record that the log has or had; ok is false when there never was
+// one. An epoch whose leader has appended nothing yet does not count.
+func (l *Log) LastRecordEpoch() (epoch image.LeaderEpoch, ok bool) {
+	return lastRecordEpoch(l.epochs.all(), l.LogEndOffset())
+}
 
 // Epochs is all leader epochs that the log knows, in ascending order.
 func (l *Log) Epochs() []EpochEntry { return l.epochs.all() }

@@ -182,6 +182,7 @@ func (m *Manager) openDir(r Replica, config LogConfig) (*Log, Recovered, error) 
 	}
 	l := &Log{env: m.env, handles: m.handles, host: m, decompress: m.config.Decompress, name: r.Name, topicID: r.TopicID, dir: dir}
 	l.config.Store(&config)
+	l.offsets.grown = m.env.Now()
 	l.setSegments(nil)
 	l.epochs.env, l.epochs.dir = m.env, dir
 	l.producers = newProducers(0)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client/clienttest"
@@ -106,35 +104,6 @@ func describeConfigs(r *controllerpb.DescribeConfigsRequest, file string) *contr
 		resp.Resources = append(resp.Resources, d)
 	}
 	return resp
-}
-
-func TestPartitionElect(t *testing.T) {
-	w := newWorld(t)
-	w.handle(func(h *clienttest.Handlers) {
-		h.ElectLeaders = func(_ context.Context, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
-			resp := &controllerpb.ElectLeadersResponse{MetadataOffset: answerOffset, UnfencedBrokers: []int32{1, 2, 3}}
-			partitions := r.GetPartitions()
-			if r.GetAllPartitions() {
-				partitions = []*controllerpb.ElectablePartition{{Topic: "orders", Partition: 1}}
-			}
-			for _, p := range partitions {
-				result := &controllerpb.ElectLeadersResult{Topic: p.GetTopic(), Partition: p.GetPartition(), Error: goneError(p.GetTopic())}
-				if result.Error == nil {
-					result.Leader = proto.Int32(1 + p.GetCandidate())
-					result.RecordsMayBeLost = r.GetType() == controllerpb.ElectionType_ELECTION_TYPE_UNCLEAN
-				}
-				if p.Candidate != nil {
-					result.Leader = p.Candidate
-				}
-				resp.Results = append(resp.Results, result)
-				if r.GetValidateOnly() {
-					resp.Records = append(resp.Records, change(p.GetPartition()))
-				}
-			}
-			return resp, nil
-		}
-	})
-	w.golden(t, "partition_elect.txt", nil)
 }
 
 func TestBrokerDescribe(t *testing.T) {

@@ -12,9 +12,10 @@ import (
 )
 
 type partitionElect struct {
-	preferred, unclean, all bool
-	candidate               int32
-	change                  changeFlags
+	preferred, unclean, all, force bool
+	candidate                      int32
+	change                         changeFlags
+	names                          []partitionName
 }
 
 func (a *app) partitionElectCommand() *cobra.Command {
@@ -23,15 +24,19 @@ func (a *app) partitionElectCommand() *cobra.Command {
 		Use:   "elect (--preferred | --unclean) (TOPIC-PARTITION... | --all)",
 		Short: "Elect leaders: the preferred replicas, or for want of a better one any",
 		Long: "Elect leaders. --preferred makes the first replica the leader if it is in sync. --unclean gives a leader to a partition that\n" +
-			"has none, from outside the ISR if nobody in it can lead: records that were acknowledged may be lost then, and the answer says so.",
+			"has none, from outside the ISR if nobody in it can lead: records that were acknowledged may be lost then.\n" +
+			"It asks the replicas how far they are, shows that, and takes the furthest: the highest leader epoch of the last record, then the\n" +
+			"highest end offset. The answer says from which offset on records may be lost. If an unfenced replica does not answer, nothing is\n" +
+			"elected without --candidate or --force. --dry-run shows the table and what would be written.",
 		Example: "  quorate partition elect --preferred --all\n  quorate partition elect --unclean orders-2 --candidate 3",
 	}
 	f := c.Flags()
 	f.BoolVar(&t.preferred, "preferred", false, "elect the first replica")
 	f.BoolVar(&t.unclean, "unclean", false, "elect from outside the ISR if need be")
 	f.BoolVar(&t.all, "all", false, "all partitions that can need it; only those that change are shown")
-	f.Int32Var(&t.candidate, "candidate", noNode, "with --unclean and one partition: the broker that shall lead (default the first that can)")
+	f.Int32Var(&t.candidate, "candidate", noNode, "with --unclean and one partition: the broker that shall lead (default the furthest that can)")
 	f.Lookup("candidate").DefValue = "0" // -1 stands for it
+	f.BoolVar(&t.force, "force", false, "with --unclean: go on without unfenced replicas that do not say how far they are")
 	t.change.register(c, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		request, err := t.request(c, args)
@@ -39,6 +44,9 @@ func (a *app) partitionElectCommand() *cobra.Command {
 			return err
 		}
 		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+			if t.unclean {
+				return a.partitionElectUnclean(ctx, t)
+			}
 			return a.partitionElect(ctx, t, request)
 		})(c, args)
 	}
@@ -57,6 +65,8 @@ func (t *partitionElect) request(c *cobra.Command, args []string) (*controllerpb
 		return nil, errors.New("which partitions? give TOPIC-PARTITION..., or --all")
 	case named && (!t.unclean || len(args) != 1):
 		return nil, errors.New("--candidate goes with --unclean and one partition")
+	case t.force && !t.unclean:
+		return nil, errors.New("--force goes with --unclean")
 	case named && t.candidate < 0:
 		return nil, fmt.Errorf("--candidate is %d; it is a broker id", t.candidate)
 	}
@@ -64,22 +74,17 @@ func (t *partitionElect) request(c *cobra.Command, args []string) (*controllerpb
 	if err != nil {
 		return nil, err
 	}
+	t.names = names
 	request := &controllerpb.ElectLeadersRequest{
 		Type: controllerpb.ElectionType_ELECTION_TYPE_PREFERRED, AllPartitions: t.all, ValidateOnly: t.change.dryRun, RequestId: node.RandomUUID().String(),
 	}
-	if t.unclean {
-		request.Type = controllerpb.ElectionType_ELECTION_TYPE_UNCLEAN
-	}
 	for _, p := range names {
-		one := &controllerpb.ElectablePartition{Topic: p.topic, Partition: p.partition}
-		if named {
-			one.Candidate = &t.candidate
-		}
-		request.Partitions = append(request.Partitions, one)
+		request.Partitions = append(request.Partitions, &controllerpb.ElectablePartition{Topic: p.topic, Partition: p.partition})
 	}
 	return request, nil
 }
 
+// partitionElect makes preferred replicas leaders.
 func (a *app) partitionElect(ctx context.Context, t *partitionElect, request *controllerpb.ElectLeadersRequest) error {
 	c, err := a.connect()
 	if err != nil {
@@ -94,11 +99,7 @@ func (a *app) partitionElect(ctx context.Context, t *partitionElect, request *co
 	elected := false
 	for _, r := range resp.GetResults() {
 		p := partitionName{r.GetTopic(), r.GetPartition()}
-		text := fmt.Sprintf(" leader=%d", r.GetLeader())
-		if r.GetRecordsMayBeLost() {
-			text += " (acknowledged records may be lost: it was not in the ISR)"
-		}
-		it := p.item(itemFailure(r.GetError()), text, object{{"leader", r.GetLeader()}, {"recordsMayBeLost", r.GetRecordsMayBeLost()}})
+		it := p.item(itemFailure(r.GetError()), fmt.Sprintf(" leader=%d", r.GetLeader()), object{{"leader", r.GetLeader()}, {"recordsMayBeLost", r.GetRecordsMayBeLost()}})
 		elected = elected || it.failed == nil
 		done.items = append(done.items, it)
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	brokerpb "github.com/quorate/quorate/proto/broker/v1"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
 )
@@ -19,6 +20,7 @@ type Controller struct {
 	controllerpb.UnimplementedReaderApiServer
 	controllerpb.UnimplementedOperatorApiServer
 	controllerpb.UnimplementedBrokerApiServer
+	brokerpb.UnimplementedReplicaStatusApiServer
 
 	// Address is host:port, set by Start.
 	Address string
@@ -50,6 +52,7 @@ type Handlers struct {
 	ListDeletions               func(context.Context, *controllerpb.ListDeletionsRequest) (*controllerpb.ListDeletionsResponse, error)
 	CheckStop                   func(context.Context, *controllerpb.CheckStopRequest) (*controllerpb.CheckStopResponse, error)
 	ReadLog                     func(*controllerpb.ReadLogRequest, grpc.ServerStreamingServer[controllerpb.ReadLogResponse]) error
+	DescribeReplicas            func(context.Context, *brokerpb.DescribeReplicasRequest) (*brokerpb.DescribeReplicasResponse, error)
 	DescribeConfigs             func(context.Context, *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error)
 }
 
@@ -65,6 +68,7 @@ func Start(t testing.TB, h Handlers) *Controller {
 	controllerpb.RegisterReaderApiServer(server, c)
 	controllerpb.RegisterOperatorApiServer(server, c)
 	controllerpb.RegisterBrokerApiServer(server, c)
+	brokerpb.RegisterReplicaStatusApiServer(server, c)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	brokerpb "github.com/quorate/quorate/proto/broker/v1"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
@@ -71,4 +72,10 @@ func (c *Controller) ReadLog(r *controllerpb.ReadLogRequest, s grpc.ServerStream
 		return status.Error(codes.Unimplemented, "not set")
 	}
 	return h.ReadLog(r, s)
+}
+
+// DescribeReplicas implements ReplicaStatusApi.
+func (c *Controller) DescribeReplicas(ctx context.Context, r *brokerpb.DescribeReplicasRequest) (*brokerpb.DescribeReplicasResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.DescribeReplicas)
 }

@@ -5,7 +5,6 @@ import controllerpb "github.com/quorate/quorate/proto/controller/v1"
 // Kafka's error codes, by the names that the rules use.
 const (
 	codeUnknownTopicOrPartition     = controllerpb.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION
-	codeRequestTimedOut             = controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT
 	codeInvalidTopic                = controllerpb.ErrorCode_ERROR_CODE_INVALID_TOPIC_EXCEPTION
 	codeUnsupportedVersion          = controllerpb.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION
 	codeTopicAlreadyExists          = controllerpb.ErrorCode_ERROR_CODE_TOPIC_ALREADY_EXISTS

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quorate/quorate/fsm/image"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
 )
 
@@ -39,6 +40,33 @@ func TestStaleAfterTimeoutOnly(t *testing.T) {
 		if diff := cmp.Diff(c.want, lv.Stale(h.image, start.Add(c.at), 10*time.Millisecond)); diff != "" {
 			t.Errorf("at %v (-want +got):\n%s", c.at, diff)
 		}
+	}
+}
+
+// H11: whose session ends next, and when, as one after the other is fenced.
+func TestNextSessionToEnd(t *testing.T) {
+	h, start := livenessFixture(t)
+	h.startBroker(4, "")
+	const timeout = 10 * time.Millisecond
+	ms := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
+	lv := h.liveness.Heard(0, ms(0), 1, 0).Heard(1, ms(2), 1, 0).Heard(2, ms(3), 1, 0).Heard(4, ms(4), 1, 0)
+	for _, step := range []struct {
+		ends int
+		is   image.BrokerID
+	}{{10, 0}, {12, 1}, {13, 2}, {14, 4}} {
+		if stale := lv.Stale(h.image, ms(step.ends), timeout); len(stale) != 0 {
+			t.Errorf("at %d ms %v are stale", step.ends, stale)
+		}
+		if diff := cmp.Diff([]image.BrokerID{step.is}, lv.Stale(h.image, ms(step.ends).Add(1), timeout)); diff != "" {
+			t.Errorf("right after %d ms (-want +got):\n%s", step.ends, diff)
+		}
+		fenced := true
+		h.write([]*metadatapb.Record{{Kind: &metadatapb.Record_BrokerRegistrationChange{BrokerRegistrationChange: &metadatapb.BrokerRegistrationChange{
+			BrokerId: int32(step.is), BrokerEpoch: int64(h.broker(int32(step.is)).Epoch), Fenced: &fenced,
+		}}}})
+	}
+	if stale := lv.Stale(h.image, ms(1000), timeout); len(stale) != 0 {
+		t.Errorf("all are fenced, and %v are stale", stale)
 	}
 }
 

@@ -62,6 +62,7 @@ func TestPartitionChangeElection(t *testing.T) {
 		{name: "E8 unclean: first live replica", old: e1, alive: ids{1, 2, 4}, spec: isr(3), mode: 2, want: want(recovering(part(ids{2, 1, 3}, ids{2}, 2, 101, 201)))},
 		{name: "E9 preferred is out of the ISR", old: part(ids{2, 1, 3}, ids{1, 3}, 3, 100, 200), alive: ids{1, 2, 3}, mode: 1},
 		{name: "E10 reorder", old: e1, alive: ids{1, 2, 4}, spec: controller.ChangeSpec{Replicas: ids{3, 2, 1}}, want: want(part(ids{3, 2, 1}, ids{2, 1, 3}, 1, 100, 201))},
+		{name: "E11 a replica replaced by one that is not in sync", old: e1, alive: ids{1, 2, 4}, spec: controller.ChangeSpec{SetISR: true, ISR: ids{2, 1}, Replicas: ids{2, 1, 4}}, want: want(part(ids{2, 1, 4}, ids{2, 1}, 1, 101, 201))},
 		{name: "E12 unclean on a leaderless partition", old: part(ids{2, 1, 3}, ids{3}, none, 100, 200), alive: ids{1}, mode: 2, want: want(recovering(part(ids{2, 1, 3}, ids{1}, 1, 101, 201)))},
 		{name: "E13 recovering stays without a leader", old: recovering(part(ids{1, 2, 3}, ids{1}, 1, 7, 9)), spec: isr(), want: want(recovering(part(ids{1, 2, 3}, ids{1}, none, 8, 10)))},
 		{name: "E13 and after it has one again", old: recovering(part(ids{1, 2, 3}, ids{1}, none, 8, 10)), alive: ids{1}, want: want(recovering(part(ids{1, 2, 3}, ids{1}, 1, 9, 11)))},
@@ -75,6 +76,24 @@ func TestPartitionChangeElection(t *testing.T) {
 		{name: "crashed last member stays frozen, no ELR", old: part(ids{1, 2}, ids{1}, none, 1, 2), alive: ids{2}, spec: controller.ChangeSpec{SetISR: true, Crashed: 1}},
 	}
 	runChangeCases(t, cases, 0, 1)
+}
+
+// TestPartitionChangeReassignment holds the rows in which an ISR change meets a reassignment.
+func TestPartitionChangeReassignment(t *testing.T) {
+	one := moving(part(ids{0, 1, 3, 2}, ids{0, 1, 2}, 0, 4, 9), ids{3}, ids{2}, ids{0, 1, 2})
+	runChangeCases(t, []changeCase{
+		{name: "A25 nobody can lead when it ends", old: moving(part(ids{2, 3, 0, 1}, ids{0, 1}, 0, 4, 9), ids{2, 3}, ids{0, 1}, ids{0, 1}), spec: isr(0, 1, 2, 3), want: want(part(ids{2, 3}, ids{2, 3}, none, 5, 10))},
+		{name: "R4 one is missing", old: moving(part(ids{3, 4, 5, 0, 1, 2}, ids{0, 1, 2}, 0, 4, 9), ids{3, 4, 5}, ids{0, 1, 2}, ids{0, 1, 2}), alive: ids{0, 1, 2, 3, 4, 5}, spec: isr(0, 1, 2, 3, 4), want: want(moving(part(ids{3, 4, 5, 0, 1, 2}, ids{0, 1, 2, 3, 4}, 0, 4, 10), ids{3, 4, 5}, ids{0, 1, 2}, ids{0, 1, 2}))},
+		{name: "R4 all are there", old: moving(part(ids{3, 4, 5, 0, 1, 2}, ids{0, 1, 2}, 0, 4, 9), ids{3, 4, 5}, ids{0, 1, 2}, ids{0, 1, 2}), alive: ids{0, 1, 2, 3, 4, 5}, spec: isr(0, 1, 2, 3, 4, 5), want: want(part(ids{3, 4, 5}, ids{3, 4, 5}, 3, 5, 10))},
+		{name: "R6 ends", old: one, alive: ids{0, 1, 2, 3}, spec: isr(0, 1, 2, 3), want: want(part(ids{0, 1, 3}, ids{0, 1, 3}, 0, 5, 10))},
+		{name: "R6 the new one alone ends nothing", old: moving(part(ids{0, 1, 3, 2}, ids{0, 3}, 0, 4, 9), ids{3}, ids{2}, ids{0, 1, 2}), alive: ids{0, 1, 2, 3}, spec: isr(3), want: want(moving(part(ids{0, 1, 3, 2}, ids{3}, 3, 5, 10), ids{3}, ids{2}, ids{0, 1, 2}))},
+		{name: "R24 a final replica that cannot lead counts all the same", old: moving(part(ids{1, 2, 3, 4}, ids{1, 2, 3}, 1, 4, 9), ids{4}, ids{1}, ids{1, 2, 3}), alive: ids{1, 2, 4}, spec: isr(1, 2, 3, 4), want: want(part(ids{2, 3, 4}, ids{2, 3, 4}, 2, 5, 10))},
+	}, 0, 1)
+}
+
+func moving(p image.Partition, adding, removing, original ids) image.Partition {
+	p.AddingReplicas, p.RemovingReplicas, p.OriginalReplicas = adding, removing, original
+	return p
 }
 
 // TestPartitionChangeELR holds the rows with eligible leader replicas on (KIP-966).

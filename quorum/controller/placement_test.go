@@ -70,6 +70,22 @@ func TestPlacementStripes(t *testing.T) {
 	}
 }
 
+// P7: the unfenced brokers begin at their second one, the fenced one goes last and leads nothing.
+func TestPlacementBeginsAnywhere(t *testing.T) {
+	brokers := concat(brokersIn("", false, 2, 3), brokersIn("", true, 1))
+	seen := map[string]bool{}
+	for seed := range uint64(100) {
+		placed, err := controller.Place(brokers, rand.New(rand.NewPCG(seed, 1)), 2, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[image.FormatReplicas(placed[0])+image.FormatReplicas(placed[1])] = true
+	}
+	if len(seen) != 2 || !seen["[3,2,1][2,3,1]"] || !seen["[2,3,1][3,2,1]"] {
+		t.Errorf("placed %v", seen)
+	}
+}
+
 // TestPlacementSpreads: no broker twice in a partition, an unfenced leader, racks used evenly, leaders even, and the
 // same seed gives the same placement.
 func TestPlacementSpreads(t *testing.T) {

@@ -319,7 +319,7 @@ func TestFollowerIsNotUpBelowTheKeptOffset(t *testing.T) {
 			"c1": func(s *fakeStream, _ *controllerpb.FollowRequest) {
 				s.send(ml.position(), entryFrame(ml.entries[0]), entryFrame(ml.entries[1]), entryFrame(ml.entries[2]))
 				time.Sleep(500 * time.Millisecond)
-				s.send(entryFrame(ml.append(t, &metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: &metadatapb.FeatureLevel{Name: "f", Level: 1}}})))
+				s.send(entryFrame(ml.append(t, &metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: &metadatapb.FeatureLevel{Name: image.FeatureMetadataVersion, Level: 1}}})))
 				s.idle(ml.position)
 			},
 		}}

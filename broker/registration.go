@@ -9,14 +9,6 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// supportedFeatures are the levels that this build supports; a broker declares them when it registers.
-func supportedFeatures() []*metadatapb.FeatureRange {
-	return []*metadatapb.FeatureRange{
-		{Name: "eligible.leader.replicas.version", Min: 0, Max: 1},
-		{Name: "metadata.version", Min: 1, Max: 1},
-	}
-}
-
 // lifecycleInputs ties the lifecycle to the rest.
 func (b *Broker) lifecycleInputs() lifecycleInputs {
 	return lifecycleInputs{
@@ -53,7 +45,7 @@ func (b *Broker) registrationBy(im *image.Image, isWhole func(image.PartitionID)
 	r := &controllerpb.RegisterBrokerRequest{
 		ClusterId: b.cfg.ClusterID, BrokerId: int32(b.cfg.ID),
 		IncarnationId: b.incarnation.Bytes(), DirectoryId: b.cfg.DirectoryID.Bytes(),
-		Rack: b.cfg.Rack, Features: supportedFeatures(), StopKind: b.stopped.Kind,
+		Rack: b.cfg.Rack, Features: image.DeclaredFeatures(), StopKind: b.stopped.Kind,
 		JudgedOffset: int64(im.Offset()),
 		LostReplicas: lostReplicas(im, b.cfg.ID, isWhole),
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
 	"github.com/quorate/quorate/quorum/raftnode"
 )
 
@@ -106,6 +107,9 @@ func (l *loop) park(p parked) {
 // A decision that is not atomic is cut where an entry is full.
 func (l *loop) append(cause *metadatapb.Cause, p plan) error {
 	c := l.claim
+	if err := controller.CheckLevels(c.pending, p.records); err != nil {
+		return err
+	}
 	size := 0
 	for _, r := range p.records {
 		size += record.Size(r)

@@ -10,7 +10,6 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum/controller"
 )
 
 const (
@@ -43,15 +42,11 @@ func (n *Node) keepRegistered(ctx context.Context) {
 }
 
 func (n *Node) registration() *controllerpb.RegisterControllerRequest {
-	request := &controllerpb.RegisterControllerRequest{
+	return &controllerpb.RegisterControllerRequest{
 		ClusterId: n.cfg.ClusterID, ControllerId: int32(n.cfg.NodeID),
 		IncarnationId: n.cfg.IncarnationID.Bytes(), DirectoryId: n.cfg.DirectoryID.Bytes(),
-		Listeners: n.cfg.Listeners,
+		Listeners: n.cfg.Listeners, Features: image.DeclaredFeatures(),
 	}
-	for _, f := range controller.SupportedFeatures() {
-		request.Features = append(request.Features, &metadatapb.FeatureRange{Name: f.Name, Min: f.Min, Max: f.Max})
-	}
-	return request
 }
 
 func (n *Node) isRegistered() bool {

@@ -41,6 +41,7 @@ var MethodRoles = map[string]Role{
 	controllerpb.OperatorApi_ElectLeaders_FullMethodName:                RoleOperator,
 	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RoleOperator,
 	controllerpb.OperatorApi_UnregisterBroker_FullMethodName:            RoleOperator,
+	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:              RoleOperator,
 
 	controllerpb.ReaderApi_DescribeTopics_FullMethodName:      RoleReader,
 	controllerpb.ReaderApi_ListBrokers_FullMethodName:         RoleReader,
@@ -53,6 +54,7 @@ var MethodRoles = map[string]Role{
 	controllerpb.ReaderApi_NodeStatus_FullMethodName:          RoleReader,
 	controllerpb.ReaderApi_WaitMetadata_FullMethodName:        RoleReader,
 	brokerpb.ReplicaStatusApi_DescribeReplicas_FullMethodName: RoleReader,
+	controllerpb.ReaderApi_DescribeFeatures_FullMethodName:    RoleReader,
 }
 
 // isOpen tells whether a method belongs to a service that everyone may call.

@@ -89,6 +89,28 @@ func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.U
 	return response, nil
 }
 
+// UpdateFeatures implements OperatorApi. A controller that is in Raft's configuration has a say, registered or not.
+func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
+	configuration, err := s.n.raft.GetConfiguration()
+	if err != nil {
+		return nil, refusal(err, s.n.activeController())
+	}
+	var members []image.BrokerID
+	for _, server := range configuration.Servers {
+		members = append(members, image.BrokerID(server.ID.NodeID))
+	}
+	decide := func(v controller.View, r *controllerpb.UpdateFeaturesRequest) (controller.Decision[*controllerpb.UpdateFeaturesResponse], error) {
+		v.Members = members
+		return controller.UpdateFeatures(v, r)
+	}
+	response, im, err := ask(ctx, s.n, operatorCause("UpdateFeatures", r.GetRequestId()), r, decide)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
 // unfenced are the brokers that serve at an image.
 func unfenced(im *image.Image) []int32 {
 	var ids []int32

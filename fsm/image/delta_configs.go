@@ -80,10 +80,10 @@ func (d *Delta) removeConfigs(t metadatapb.ResourceType, resource string) {
 	}
 }
 
-// setFeature finalizes a level; zero removes it.
+// setFeature finalizes a level that this release supports; zero removes it.
 func (d *Delta) setFeature(r *metadatapb.FeatureLevel) error {
-	if r.Name == "" || r.Level < 0 {
-		return fmt.Errorf("FeatureLevel %q: level %d without a name or below zero", r.Name, r.Level)
+	if err := checkFeature(r); err != nil {
+		return err
 	}
 	if old, ok := d.features.get(r.Name); ok {
 		d.sum -= hashFeature(r.Name, old)

@@ -132,7 +132,7 @@ func (g *generator) record(im *Image, offset MetadataOffset) *metadatapb.Record 
 		return recConfig(t, name, rapid.SampledFrom([]string{"x", "y", "min.insync.replicas"}).Draw(g.t, "key"), value)
 	default:
 		if rapid.Bool().Draw(g.t, "feature") {
-			return recFeature("f", rapid.Int32Range(0, 3).Draw(g.t, "level"))
+			return recFeature(FeatureEligibleLeaderReplicas, rapid.Int32Range(0, 1).Draw(g.t, "level"))
 		}
 		return recProducerIDs(im.NextProducerID() + 1000)
 	}

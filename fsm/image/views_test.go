@@ -30,7 +30,7 @@ func imageOf(t *testing.T, lines ...string) *Image {
 
 func wholeImage(t *testing.T) *Image {
 	im := imageOf(t,
-		"feature name=f level=3", "register id=1 directory=1 fenced=false", "register id=2 directory=2", "broker id=2 stopping=true since=9",
+		"feature name=metadata.version level=1", "register id=1 directory=1 fenced=false", "register id=2 directory=2", "broker id=2 stopping=true since=9",
 		"topic name=old id=9", "partition topic=old n=0 replicas=1,2 isr=1", "remove topic=old", "failed id=1 topic=9 failure=disk since=8",
 		"topic name=t.a id=1", "partition topic=t.a n=0 replicas=1,2 isr=2,1 leader=1 le=3", "partition topic=t.a n=1 replicas=2,1 isr= elr=2 last=2",
 		"topic name=s id=2", "config type=TOPIC of=s key=k value=v", "config type=TOPIC of=s key=j value=v", "config type=BROKER of= key=k value=v",
@@ -227,7 +227,7 @@ func TestSealedDeltaTakesNothing(t *testing.T) {
 			t.Error("a sealed delta took a record")
 		}
 	}()
-	_ = d.Replay(1, recFeature("f", 1))
+	_ = d.Replay(1, recFeature(FeatureMetadataVersion, 1))
 }
 
 // TestOrdinalsAreUsedAgain: creating and deleting topics for ever does not make the image grow.

@@ -34,7 +34,7 @@ func fixture(t testing.TB, partitions int) *image.Image {
 		}
 	}
 	value, leader := "2", int32(1)
-	replay(&metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: &metadatapb.FeatureLevel{Name: "f", Level: 1}}})
+	replay(&metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: &metadatapb.FeatureLevel{Name: image.FeatureMetadataVersion, Level: 1}}})
 	for b := range int32(3) {
 		replay(&metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: &metadatapb.RegisterBroker{
 			BrokerId: b + 1, IncarnationId: id(1), DirectoryId: id(2), BrokerEpoch: int64(offset) + 1,

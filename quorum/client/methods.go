@@ -29,8 +29,10 @@ var repeats = map[string]Repeat{
 	// A value that is set twice, or a target, is the same value and target; a cancel that was carried out is refused.
 	controllerpb.OperatorApi_AlterConfigs_FullMethodName:                RepeatOnce,
 	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RepeatOnce,
+	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:              RepeatOnce, // a level that is reached is not written again
 	controllerpb.ReaderApi_ListReassignments_FullMethodName:             RepeatAlways,
 	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:               RepeatAlways,
+	controllerpb.ReaderApi_DescribeFeatures_FullMethodName:              RepeatAlways,
 	controllerpb.ReaderApi_ListDeletions_FullMethodName:                 RepeatAlways,
 	controllerpb.ReaderApi_CheckStop_FullMethodName:                     RepeatAlways,
 	controllerpb.ReaderApi_ReadLog_FullMethodName:                       RepeatAlways,

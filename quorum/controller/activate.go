@@ -21,7 +21,7 @@ func Activate(v View) (Decision[Done], error) {
 		d.Atomic = true
 		d.Records = bootstrap(v.Defaults)
 		d.because("cluster", "the log is empty: metadata.version %d, %s %d, min.insync.replicas %d",
-			MetadataVersion, FeatureEligibleLeaderReplicas, v.Defaults.EligibleLeaderReplicas, v.Defaults.MinInsyncReplicas)
+			image.MetadataVersion, image.FeatureEligibleLeaderReplicas, v.Defaults.EligibleLeaderReplicas, v.Defaults.MinInsyncReplicas)
 		return d, nil
 	}
 	e := newElectorate(v)
@@ -61,9 +61,9 @@ func (e *electorate) trimELRs(reason metadatapb.ChangeReason) []*metadatapb.Reco
 }
 
 func bootstrap(defaults Defaults) []*metadatapb.Record {
-	records := []*metadatapb.Record{featureLevel(FeatureMetadataVersion, MetadataVersion)}
+	records := []*metadatapb.Record{featureLevel(image.FeatureMetadataVersion, image.MetadataVersion)}
 	if defaults.EligibleLeaderReplicas > 0 {
-		records = append(records, featureLevel(FeatureEligibleLeaderReplicas, defaults.EligibleLeaderReplicas))
+		records = append(records, featureLevel(image.FeatureEligibleLeaderReplicas, defaults.EligibleLeaderReplicas))
 	}
 	value := strconv.Itoa(defaults.MinInsyncReplicas)
 	return append(records, &metadatapb.Record{Kind: &metadatapb.Record_Config{Config: &metadatapb.Config{

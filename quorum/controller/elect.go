@@ -56,7 +56,7 @@ type topicRules struct {
 
 func newElectorate(v View) *electorate {
 	return &electorate{
-		im: v.Image, defaults: v.Defaults, elr: v.Image.Feature(FeatureEligibleLeaderReplicas) > 0,
+		im: v.Image, defaults: v.Defaults, elr: v.Image.Feature(image.FeatureEligibleLeaderReplicas) > 0,
 		known: make(map[image.BrokerID]fitness), grades: []fitness{fit},
 	}
 }

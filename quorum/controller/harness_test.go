@@ -122,6 +122,9 @@ func carryOut[R any](h *harness, d controller.Decision[R], err error) string {
 		return "refused " + err.Error() + "\n"
 	}
 	var b strings.Builder
+	if err := controller.CheckLevels(h.image, d.Records); err != nil && !h.lenient {
+		h.t.Fatalf("the finalized levels do not allow the records: %v", err)
+	}
 	im := h.image
 	for _, r := range d.Records {
 		next, err := replay(im, r)
@@ -184,10 +187,7 @@ func registerRequest(id int32, incarnation, directory string) *controllerpb.Regi
 	return &controllerpb.RegisterBrokerRequest{
 		ClusterId: testCluster, BrokerId: id, IncarnationId: i[:], DirectoryId: d[:],
 		Listeners: []*metadatapb.Listener{{Name: "KAFKA", Host: "localhost", Port: uint32(9000 + id)}},
-		Features: []*metadatapb.FeatureRange{
-			{Name: controller.FeatureMetadataVersion, Min: 1, Max: 1},
-			{Name: controller.FeatureEligibleLeaderReplicas, Min: 0, Max: 1},
-		},
+		Features:  image.DeclaredFeatures(),
 	}
 }
 

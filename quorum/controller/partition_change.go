@@ -112,6 +112,7 @@ func (c *partitionChange) lastKnownELR(leader image.BrokerID) []image.BrokerID {
 	known := c.old.LastKnownELR
 	switch {
 	case !c.electorate.elr:
+		known = nil
 	case leader != image.NoBroker:
 		known = nil
 	case len(c.isr) == 0 && len(c.old.ISR) > 0 && c.old.Leader != image.NoBroker:

@@ -15,6 +15,9 @@ const (
 	featuresMax  = 64
 )
 
+// featureNameMax is the most characters of a feature's name.
+const featureNameMax = 249
+
 // registration is a RegisterBroker request that has passed its checks.
 type registration struct {
 	id          image.BrokerID

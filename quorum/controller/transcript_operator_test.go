@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
@@ -29,6 +30,8 @@ func (s *script) operator() string {
 	case "apply-configs":
 		d, err := controller.ApplyConfigs(s.h.view())
 		return carryOut(s.h, d, err)
+	case "update-features":
+		return s.updateFeatures()
 	case "balance":
 		d, err := controller.BalanceLeaders(s.h.view(), time.Duration(s.int("settle", 0))*time.Second)
 		return carryOut(s.h, d, err) + fmt.Sprintf("elected %d, more %v\n", d.Response.Elected, d.Response.More)
@@ -190,4 +193,33 @@ func configChange(word string) *controllerpb.ConfigChange {
 		}
 	}
 	return c
+}
+
+// update-features [validate-only] [members=(ID,…)]: NAME=LEVEL upgrade, downgrade, unsafe-downgrade or a number, one a line.
+// "-" is the empty name, NAME*N a name of N times NAME.
+func (s *script) updateFeatures() string {
+	req := &controllerpb.UpdateFeaturesRequest{ValidateOnly: s.has("validate-only")}
+	for _, f := range s.lines() {
+		name, level, _ := strings.Cut(f[0], "=")
+		n, err := strconv.ParseInt(level, 10, 32)
+		if err != nil {
+			s.h.t.Fatal(err)
+		}
+		u := &controllerpb.FeatureUpdate{Name: topicName(name), Level: int32(n)}
+		switch f[1] {
+		case "upgrade":
+			u.Type = controllerpb.FeatureUpdateType_FEATURE_UPDATE_TYPE_UPGRADE
+		case "downgrade":
+			u.Type = controllerpb.FeatureUpdateType_FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE
+		case "unsafe-downgrade":
+			u.Type = controllerpb.FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE
+		default:
+			u.Type = controllerpb.FeatureUpdateType(parseInts(s.h.t, f[1:2])[0])
+		}
+		req.Updates = append(req.Updates, u)
+	}
+	v := s.h.view()
+	v.Members = image.BrokerIDs(s.ints("members"))
+	d, err := controller.UpdateFeatures(v, req)
+	return carryOut(s.h, d, err) + s.wouldWrite(d.Response.GetRecords()) + reasonLines(d.Reasons)
 }

@@ -20,6 +20,8 @@ type View struct {
 	Liveness Liveness
 	Limits   Limits
 	Defaults Defaults
+	// Members are the controllers in Raft's configuration, voters or not; only UpdateFeatures looks at them.
+	Members []image.BrokerID
 	// ClusterID is the id that requests must name.
 	ClusterID string
 	// Now is the active controller's time. Sessions are measured by its monotonic reading, records are stamped with its

@@ -15,7 +15,6 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client"
-	"github.com/quorate/quorate/quorum/controller"
 )
 
 // heartbeatInterval is how often a test broker beats.
@@ -44,9 +43,7 @@ func (c *Cluster) NewBroker(id int32, life byte) *Broker {
 		ClusterId: ClusterID, BrokerId: id, IncarnationId: idOf(10+life, byte(id)).Bytes(), DirectoryId: idOf(3, byte(id)).Bytes(),
 		Listeners: []*metadatapb.Listener{{Name: "KAFKA", Host: "b" + strconv.Itoa(int(id)), Port: 9092}},
 		StopKind:  metadatapb.StopKind_STOP_KIND_NEVER_RAN, JudgedOffset: 1 << 40,
-	}
-	for _, f := range controller.SupportedFeatures() {
-		b.Registration.Features = append(b.Registration.Features, &metadatapb.FeatureRange{Name: f.Name, Min: f.Min, Max: f.Max})
+		Features: image.DeclaredFeatures(),
 	}
 	return b
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum/controller"
 )
 
 // Shape is the size of an image: every topic has as many partitions, each with three replicas.
@@ -57,9 +56,7 @@ func (s Shape) Build() (*image.Image, error) {
 			BrokerId: id, IncarnationId: own.Bytes(), DirectoryId: own.Bytes(), BrokerEpoch: int64(offset) + 1,
 			RegistrationOffset: int64(offset) + 1,
 			Listeners:          []*metadatapb.Listener{{Name: "KAFKA", Host: fmt.Sprintf("broker-%d.example", id), Port: 9092}},
-		}
-		for _, f := range controller.SupportedFeatures() {
-			r.Features = append(r.Features, &metadatapb.FeatureRange{Name: f.Name, Min: f.Min, Max: f.Max})
+			Features:           image.DeclaredFeatures(),
 		}
 		if err := replay(&metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: r}}); err != nil {
 			return nil, err

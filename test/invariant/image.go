@@ -8,9 +8,6 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 )
 
-// eligibleLeaderReplicas is the feature that lets an ISR be empty (KIP-966).
-const eligibleLeaderReplicas = "eligible.leader.replicas.version"
-
 // Predicate is a promise about one image.
 type Predicate struct {
 	Name string
@@ -118,7 +115,7 @@ func elrWithinReplicas(_ *image.Image, p image.Partition) error {
 }
 
 func elrEmptyAtMinISR(im *image.Image) error {
-	on := im.Feature(eligibleLeaderReplicas) > 0
+	on := im.Feature(image.FeatureEligibleLeaderReplicas) > 0
 	for t := range im.Topics() {
 		for i, p := range t.Partitions() {
 			if len(p.ELR) > 0 && (!on || len(p.ISR) >= im.MinInsyncReplicas(t.Name(), len(p.Replicas))) {

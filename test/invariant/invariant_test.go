@@ -43,7 +43,7 @@ func feature(name string, level int32) *metadatapb.Record {
 
 // base has ELR on, brokers 1 and 2 unfenced, 3 fenced, and a topic t without partitions.
 func base(t *testing.T) *image.Image {
-	return after(t, image.Empty(), feature("eligible.leader.replicas.version", 1), broker(1, false, 1), broker(2, false, 2), broker(3, true, 3),
+	return after(t, image.Empty(), feature(image.FeatureEligibleLeaderReplicas, 1), broker(1, false, 1), broker(2, false, 2), broker(3, true, 3),
 		&metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: "t", TopicId: uuid("t")}}})
 }
 

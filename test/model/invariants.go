@@ -7,7 +7,6 @@ import (
 	"github.com/quorate/quorate/broker/partition"
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum/controller"
 )
 
 // Predicate is a promise about a world. Those about the metadata alone are in package invariant; the search checks them too.
@@ -158,7 +157,7 @@ func lastMemberStays(old, new *image.Image, r *metadatapb.Record) error {
 		if c.Old == nil || c.New == nil || len(c.Old.ISR) == 0 || len(c.New.ISR) > 0 {
 			continue
 		}
-		if new.Feature(controller.FeatureEligibleLeaderReplicas) == 0 || len(c.New.ELR)+len(c.New.LastKnownELR) == 0 {
+		if new.Feature(image.FeatureEligibleLeaderReplicas) == 0 || len(c.New.ELR)+len(c.New.LastKnownELR) == 0 {
 			return errors.New("the ISR is empty and nobody is left to lead")
 		}
 	}

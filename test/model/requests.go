@@ -114,10 +114,7 @@ func registration(b *broker, at *image.Image) *controllerpb.RegisterBrokerReques
 	r := &controllerpb.RegisterBrokerRequest{
 		ClusterId: clusterID, BrokerId: int32(b.id), IncarnationId: i[:], DirectoryId: d[:], StopKind: b.stop, JudgedOffset: int64(at.Offset()),
 		Listeners: []*metadatapb.Listener{{Name: "KAFKA", Host: "localhost", Port: uint32(9000 + b.id)}},
-		Features: []*metadatapb.FeatureRange{
-			{Name: controller.FeatureMetadataVersion, Min: 1, Max: 1},
-			{Name: controller.FeatureEligibleLeaderReplicas, Min: 0, Max: 1},
-		},
+		Features:  image.DeclaredFeatures(),
 	}
 	if !b.wiped {
 		return r

@@ -133,6 +133,60 @@ func (ElectionType) EnumDescriptor() ([]byte, []int) {
 	return file_controller_v1_controller_proto_rawDescGZIP(), []int{1}
 }
 
+// FeatureUpdateType says which way a level may move; its numbers are Kafka's.
+type FeatureUpdateType int32
+
+const (
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSPECIFIED FeatureUpdateType = 0
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_UPGRADE     FeatureUpdateType = 1
+	// Refused where it would lose metadata that an election may need.
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE   FeatureUpdateType = 2
+	FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE FeatureUpdateType = 3
+)
+
+// Enum value maps for FeatureUpdateType.
+var (
+	FeatureUpdateType_name = map[int32]string{
+		0: "FEATURE_UPDATE_TYPE_UNSPECIFIED",
+		1: "FEATURE_UPDATE_TYPE_UPGRADE",
+		2: "FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE",
+		3: "FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE",
+	}
+	FeatureUpdateType_value = map[string]int32{
+		"FEATURE_UPDATE_TYPE_UNSPECIFIED":      0,
+		"FEATURE_UPDATE_TYPE_UPGRADE":          1,
+		"FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE":   2,
+		"FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE": 3,
+	}
+)
+
+func (x FeatureUpdateType) Enum() *FeatureUpdateType {
+	p := new(FeatureUpdateType)
+	*p = x
+	return p
+}
+
+func (x FeatureUpdateType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FeatureUpdateType) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_controller_proto_enumTypes[2].Descriptor()
+}
+
+func (FeatureUpdateType) Type() protoreflect.EnumType {
+	return &file_controller_v1_controller_proto_enumTypes[2]
+}
+
+func (x FeatureUpdateType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FeatureUpdateType.Descriptor instead.
+func (FeatureUpdateType) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{2}
+}
+
 type RegisterBrokerRequest struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId           string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -3118,6 +3172,188 @@ func (x *UnregisterBrokerResponse) GetRecords() []*v1.Record {
 	return nil
 }
 
+// UpdateFeaturesRequest finalizes levels of features, all of them or none (KIP-584).
+type UpdateFeaturesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Updates       []*FeatureUpdate       `protobuf:"bytes,1,rep,name=updates,proto3" json:"updates,omitempty"`
+	ValidateOnly  bool                   `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateFeaturesRequest) Reset() {
+	*x = UpdateFeaturesRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFeaturesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFeaturesRequest) ProtoMessage() {}
+
+func (x *UpdateFeaturesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFeaturesRequest.ProtoReflect.Descriptor instead.
+func (*UpdateFeaturesRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *UpdateFeaturesRequest) GetUpdates() []*FeatureUpdate {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+func (x *UpdateFeaturesRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *UpdateFeaturesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type FeatureUpdate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Zero takes the feature out of use.
+	Level         int32             `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
+	Type          FeatureUpdateType `protobuf:"varint,3,opt,name=type,proto3,enum=quorate.controller.v1.FeatureUpdateType" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureUpdate) Reset() {
+	*x = FeatureUpdate{}
+	mi := &file_controller_v1_controller_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureUpdate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureUpdate) ProtoMessage() {}
+
+func (x *FeatureUpdate) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureUpdate.ProtoReflect.Descriptor instead.
+func (*FeatureUpdate) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *FeatureUpdate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FeatureUpdate) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *FeatureUpdate) GetType() FeatureUpdateType {
+	if x != nil {
+		return x.Type
+	}
+	return FeatureUpdateType_FEATURE_UPDATE_TYPE_UNSPECIFIED
+}
+
+type UpdateFeaturesResponse struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset  int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32                `protobuf:"varint,2,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record           `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *UpdateFeaturesResponse) Reset() {
+	*x = UpdateFeaturesResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFeaturesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFeaturesResponse) ProtoMessage() {}
+
+func (x *UpdateFeaturesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFeaturesResponse.ProtoReflect.Descriptor instead.
+func (*UpdateFeaturesResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *UpdateFeaturesResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *UpdateFeaturesResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *UpdateFeaturesResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
 type RegisterControllerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -3132,7 +3368,7 @@ type RegisterControllerRequest struct {
 
 func (x *RegisterControllerRequest) Reset() {
 	*x = RegisterControllerRequest{}
-	mi := &file_controller_v1_controller_proto_msgTypes[46]
+	mi := &file_controller_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3380,7 @@ func (x *RegisterControllerRequest) String() string {
 func (*RegisterControllerRequest) ProtoMessage() {}
 
 func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_controller_proto_msgTypes[46]
+	mi := &file_controller_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3393,7 @@ func (x *RegisterControllerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterControllerRequest.ProtoReflect.Descriptor instead.
 func (*RegisterControllerRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RegisterControllerRequest) GetClusterId() string {
@@ -3210,7 +3446,7 @@ type RegisterControllerResponse struct {
 
 func (x *RegisterControllerResponse) Reset() {
 	*x = RegisterControllerResponse{}
-	mi := &file_controller_v1_controller_proto_msgTypes[47]
+	mi := &file_controller_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3458,7 @@ func (x *RegisterControllerResponse) String() string {
 func (*RegisterControllerResponse) ProtoMessage() {}
 
 func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_controller_proto_msgTypes[47]
+	mi := &file_controller_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3471,7 @@ func (x *RegisterControllerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterControllerResponse.ProtoReflect.Descriptor instead.
 func (*RegisterControllerResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 var File_controller_v1_controller_proto protoreflect.FileDescriptor
@@ -3489,6 +3725,19 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x18UnregisterBrokerResponse\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12)\n" +
 	"\x10unfenced_brokers\x18\x02 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x03 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"\x9b\x01\n" +
+	"\x15UpdateFeaturesRequest\x12>\n" +
+	"\aupdates\x18\x01 \x03(\v2$.quorate.controller.v1.FeatureUpdateR\aupdates\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"w\n" +
+	"\rFeatureUpdate\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\x05R\x05level\x12<\n" +
+	"\x04type\x18\x03 \x01(\x0e2(.quorate.controller.v1.FeatureUpdateTypeR\x04type\"\xa3\x01\n" +
+	"\x16UpdateFeaturesResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x02 \x03(\x05R\x0funfencedBrokers\x125\n" +
 	"\arecords\x18\x03 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords\"\xa5\x02\n" +
 	"\x19RegisterControllerRequest\x12\x1d\n" +
 	"\n" +
@@ -3508,13 +3757,18 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\fElectionType\x12\x1d\n" +
 	"\x19ELECTION_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17ELECTION_TYPE_PREFERRED\x10\x01\x12\x19\n" +
-	"\x15ELECTION_TYPE_UNCLEAN\x10\x022\xcb\x04\n" +
+	"\x15ELECTION_TYPE_UNCLEAN\x10\x02*\xab\x01\n" +
+	"\x11FeatureUpdateType\x12#\n" +
+	"\x1fFEATURE_UPDATE_TYPE_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bFEATURE_UPDATE_TYPE_UPGRADE\x10\x01\x12&\n" +
+	"\"FEATURE_UPDATE_TYPE_SAFE_DOWNGRADE\x10\x02\x12(\n" +
+	"$FEATURE_UPDATE_TYPE_UNSAFE_DOWNGRADE\x10\x032\xcb\x04\n" +
 	"\tBrokerApi\x12m\n" +
 	"\x0eRegisterBroker\x12,.quorate.controller.v1.RegisterBrokerRequest\x1a-.quorate.controller.v1.RegisterBrokerResponse\x12p\n" +
 	"\x0fBrokerHeartbeat\x12-.quorate.controller.v1.BrokerHeartbeatRequest\x1a..quorate.controller.v1.BrokerHeartbeatResponse\x12m\n" +
 	"\x0eAlterPartition\x12,.quorate.controller.v1.AlterPartitionRequest\x1a-.quorate.controller.v1.AlterPartitionResponse\x12|\n" +
 	"\x13AllocateProducerIds\x121.quorate.controller.v1.AllocateProducerIdsRequest\x1a2.quorate.controller.v1.AllocateProducerIdsResponse\x12p\n" +
-	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\xb2\x06\n" +
+	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\xa1\a\n" +
 	"\vOperatorApi\x12g\n" +
 	"\fCreateTopics\x12*.quorate.controller.v1.CreateTopicsRequest\x1a+.quorate.controller.v1.CreateTopicsResponse\x12g\n" +
 	"\fDeleteTopics\x12*.quorate.controller.v1.DeleteTopicsRequest\x1a+.quorate.controller.v1.DeleteTopicsResponse\x12s\n" +
@@ -3522,7 +3776,8 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\fAlterConfigs\x12*.quorate.controller.v1.AlterConfigsRequest\x1a+.quorate.controller.v1.AlterConfigsResponse\x12g\n" +
 	"\fElectLeaders\x12*.quorate.controller.v1.ElectLeadersRequest\x1a+.quorate.controller.v1.ElectLeadersResponse\x12\x94\x01\n" +
 	"\x1bAlterPartitionReassignments\x129.quorate.controller.v1.AlterPartitionReassignmentsRequest\x1a:.quorate.controller.v1.AlterPartitionReassignmentsResponse\x12s\n" +
-	"\x10UnregisterBroker\x12..quorate.controller.v1.UnregisterBrokerRequest\x1a/.quorate.controller.v1.UnregisterBrokerResponse2\x8a\x01\n" +
+	"\x10UnregisterBroker\x12..quorate.controller.v1.UnregisterBrokerRequest\x1a/.quorate.controller.v1.UnregisterBrokerResponse\x12m\n" +
+	"\x0eUpdateFeatures\x12,.quorate.controller.v1.UpdateFeaturesRequest\x1a-.quorate.controller.v1.UpdateFeaturesResponse2\x8a\x01\n" +
 	"\rControllerApi\x12y\n" +
 	"\x12RegisterController\x120.quorate.controller.v1.RegisterControllerRequest\x1a1.quorate.controller.v1.RegisterControllerResponseB=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"
 
@@ -3538,154 +3793,163 @@ func file_controller_v1_controller_proto_rawDescGZIP() []byte {
 	return file_controller_v1_controller_proto_rawDescData
 }
 
-var file_controller_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_controller_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_controller_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_controller_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_controller_v1_controller_proto_goTypes = []any{
 	(ConfigOperation)(0),                        // 0: quorate.controller.v1.ConfigOperation
 	(ElectionType)(0),                           // 1: quorate.controller.v1.ElectionType
-	(*RegisterBrokerRequest)(nil),               // 2: quorate.controller.v1.RegisterBrokerRequest
-	(*LostReplica)(nil),                         // 3: quorate.controller.v1.LostReplica
-	(*RegisterBrokerResponse)(nil),              // 4: quorate.controller.v1.RegisterBrokerResponse
-	(*BrokerHeartbeatRequest)(nil),              // 5: quorate.controller.v1.BrokerHeartbeatRequest
-	(*BrokerHeartbeatResponse)(nil),             // 6: quorate.controller.v1.BrokerHeartbeatResponse
-	(*AlterPartitionRequest)(nil),               // 7: quorate.controller.v1.AlterPartitionRequest
-	(*AlterPartitionTopic)(nil),                 // 8: quorate.controller.v1.AlterPartitionTopic
-	(*IsrMember)(nil),                           // 9: quorate.controller.v1.IsrMember
-	(*AlterPartitionItem)(nil),                  // 10: quorate.controller.v1.AlterPartitionItem
-	(*AlterPartitionResponse)(nil),              // 11: quorate.controller.v1.AlterPartitionResponse
-	(*AlterPartitionTopicResult)(nil),           // 12: quorate.controller.v1.AlterPartitionTopicResult
-	(*AlterPartitionResult)(nil),                // 13: quorate.controller.v1.AlterPartitionResult
-	(*AllocateProducerIdsRequest)(nil),          // 14: quorate.controller.v1.AllocateProducerIdsRequest
-	(*AllocateProducerIdsResponse)(nil),         // 15: quorate.controller.v1.AllocateProducerIdsResponse
-	(*ReportDeletionsRequest)(nil),              // 16: quorate.controller.v1.ReportDeletionsRequest
-	(*FailedDeletion)(nil),                      // 17: quorate.controller.v1.FailedDeletion
-	(*ReportDeletionsResponse)(nil),             // 18: quorate.controller.v1.ReportDeletionsResponse
-	(*CreateTopicsRequest)(nil),                 // 19: quorate.controller.v1.CreateTopicsRequest
-	(*CreatableTopic)(nil),                      // 20: quorate.controller.v1.CreatableTopic
-	(*ReplicaAssignment)(nil),                   // 21: quorate.controller.v1.ReplicaAssignment
-	(*ConfigEntry)(nil),                         // 22: quorate.controller.v1.ConfigEntry
-	(*CreateTopicsResponse)(nil),                // 23: quorate.controller.v1.CreateTopicsResponse
-	(*CreatableTopicResult)(nil),                // 24: quorate.controller.v1.CreatableTopicResult
-	(*DeleteTopicsRequest)(nil),                 // 25: quorate.controller.v1.DeleteTopicsRequest
-	(*DeletableTopic)(nil),                      // 26: quorate.controller.v1.DeletableTopic
-	(*DeleteTopicsResponse)(nil),                // 27: quorate.controller.v1.DeleteTopicsResponse
-	(*DeletableTopicResult)(nil),                // 28: quorate.controller.v1.DeletableTopicResult
-	(*CreatePartitionsRequest)(nil),             // 29: quorate.controller.v1.CreatePartitionsRequest
-	(*CreatePartitionsTopic)(nil),               // 30: quorate.controller.v1.CreatePartitionsTopic
-	(*CreatePartitionsResponse)(nil),            // 31: quorate.controller.v1.CreatePartitionsResponse
-	(*CreatePartitionsTopicResult)(nil),         // 32: quorate.controller.v1.CreatePartitionsTopicResult
-	(*AlterConfigsRequest)(nil),                 // 33: quorate.controller.v1.AlterConfigsRequest
-	(*AlterableResource)(nil),                   // 34: quorate.controller.v1.AlterableResource
-	(*ConfigChange)(nil),                        // 35: quorate.controller.v1.ConfigChange
-	(*AlterConfigsResponse)(nil),                // 36: quorate.controller.v1.AlterConfigsResponse
-	(*AlterableResourceResult)(nil),             // 37: quorate.controller.v1.AlterableResourceResult
-	(*ElectLeadersRequest)(nil),                 // 38: quorate.controller.v1.ElectLeadersRequest
-	(*ElectablePartition)(nil),                  // 39: quorate.controller.v1.ElectablePartition
-	(*ElectLeadersResponse)(nil),                // 40: quorate.controller.v1.ElectLeadersResponse
-	(*ElectLeadersResult)(nil),                  // 41: quorate.controller.v1.ElectLeadersResult
-	(*AlterPartitionReassignmentsRequest)(nil),  // 42: quorate.controller.v1.AlterPartitionReassignmentsRequest
-	(*ReassignablePartition)(nil),               // 43: quorate.controller.v1.ReassignablePartition
-	(*AlterPartitionReassignmentsResponse)(nil), // 44: quorate.controller.v1.AlterPartitionReassignmentsResponse
-	(*ReassignmentResult)(nil),                  // 45: quorate.controller.v1.ReassignmentResult
-	(*UnregisterBrokerRequest)(nil),             // 46: quorate.controller.v1.UnregisterBrokerRequest
-	(*UnregisterBrokerResponse)(nil),            // 47: quorate.controller.v1.UnregisterBrokerResponse
-	(*RegisterControllerRequest)(nil),           // 48: quorate.controller.v1.RegisterControllerRequest
-	(*RegisterControllerResponse)(nil),          // 49: quorate.controller.v1.RegisterControllerResponse
-	(*v1.Listener)(nil),                         // 50: quorate.metadata.v1.Listener
-	(*v1.FeatureRange)(nil),                     // 51: quorate.metadata.v1.FeatureRange
-	(v1.StopKind)(0),                            // 52: quorate.metadata.v1.StopKind
-	(*ActiveController)(nil),                    // 53: quorate.controller.v1.ActiveController
-	(v1.LeaderRecoveryState)(0),                 // 54: quorate.metadata.v1.LeaderRecoveryState
-	(v1.ChangeReason)(0),                        // 55: quorate.metadata.v1.ChangeReason
-	(*Error)(nil),                               // 56: quorate.controller.v1.Error
-	(*v1.Record)(nil),                           // 57: quorate.metadata.v1.Record
-	(*v1.BrokerIds)(nil),                        // 58: quorate.metadata.v1.BrokerIds
-	(v1.ResourceType)(0),                        // 59: quorate.metadata.v1.ResourceType
+	(FeatureUpdateType)(0),                      // 2: quorate.controller.v1.FeatureUpdateType
+	(*RegisterBrokerRequest)(nil),               // 3: quorate.controller.v1.RegisterBrokerRequest
+	(*LostReplica)(nil),                         // 4: quorate.controller.v1.LostReplica
+	(*RegisterBrokerResponse)(nil),              // 5: quorate.controller.v1.RegisterBrokerResponse
+	(*BrokerHeartbeatRequest)(nil),              // 6: quorate.controller.v1.BrokerHeartbeatRequest
+	(*BrokerHeartbeatResponse)(nil),             // 7: quorate.controller.v1.BrokerHeartbeatResponse
+	(*AlterPartitionRequest)(nil),               // 8: quorate.controller.v1.AlterPartitionRequest
+	(*AlterPartitionTopic)(nil),                 // 9: quorate.controller.v1.AlterPartitionTopic
+	(*IsrMember)(nil),                           // 10: quorate.controller.v1.IsrMember
+	(*AlterPartitionItem)(nil),                  // 11: quorate.controller.v1.AlterPartitionItem
+	(*AlterPartitionResponse)(nil),              // 12: quorate.controller.v1.AlterPartitionResponse
+	(*AlterPartitionTopicResult)(nil),           // 13: quorate.controller.v1.AlterPartitionTopicResult
+	(*AlterPartitionResult)(nil),                // 14: quorate.controller.v1.AlterPartitionResult
+	(*AllocateProducerIdsRequest)(nil),          // 15: quorate.controller.v1.AllocateProducerIdsRequest
+	(*AllocateProducerIdsResponse)(nil),         // 16: quorate.controller.v1.AllocateProducerIdsResponse
+	(*ReportDeletionsRequest)(nil),              // 17: quorate.controller.v1.ReportDeletionsRequest
+	(*FailedDeletion)(nil),                      // 18: quorate.controller.v1.FailedDeletion
+	(*ReportDeletionsResponse)(nil),             // 19: quorate.controller.v1.ReportDeletionsResponse
+	(*CreateTopicsRequest)(nil),                 // 20: quorate.controller.v1.CreateTopicsRequest
+	(*CreatableTopic)(nil),                      // 21: quorate.controller.v1.CreatableTopic
+	(*ReplicaAssignment)(nil),                   // 22: quorate.controller.v1.ReplicaAssignment
+	(*ConfigEntry)(nil),                         // 23: quorate.controller.v1.ConfigEntry
+	(*CreateTopicsResponse)(nil),                // 24: quorate.controller.v1.CreateTopicsResponse
+	(*CreatableTopicResult)(nil),                // 25: quorate.controller.v1.CreatableTopicResult
+	(*DeleteTopicsRequest)(nil),                 // 26: quorate.controller.v1.DeleteTopicsRequest
+	(*DeletableTopic)(nil),                      // 27: quorate.controller.v1.DeletableTopic
+	(*DeleteTopicsResponse)(nil),                // 28: quorate.controller.v1.DeleteTopicsResponse
+	(*DeletableTopicResult)(nil),                // 29: quorate.controller.v1.DeletableTopicResult
+	(*CreatePartitionsRequest)(nil),             // 30: quorate.controller.v1.CreatePartitionsRequest
+	(*CreatePartitionsTopic)(nil),               // 31: quorate.controller.v1.CreatePartitionsTopic
+	(*CreatePartitionsResponse)(nil),            // 32: quorate.controller.v1.CreatePartitionsResponse
+	(*CreatePartitionsTopicResult)(nil),         // 33: quorate.controller.v1.CreatePartitionsTopicResult
+	(*AlterConfigsRequest)(nil),                 // 34: quorate.controller.v1.AlterConfigsRequest
+	(*AlterableResource)(nil),                   // 35: quorate.controller.v1.AlterableResource
+	(*ConfigChange)(nil),                        // 36: quorate.controller.v1.ConfigChange
+	(*AlterConfigsResponse)(nil),                // 37: quorate.controller.v1.AlterConfigsResponse
+	(*AlterableResourceResult)(nil),             // 38: quorate.controller.v1.AlterableResourceResult
+	(*ElectLeadersRequest)(nil),                 // 39: quorate.controller.v1.ElectLeadersRequest
+	(*ElectablePartition)(nil),                  // 40: quorate.controller.v1.ElectablePartition
+	(*ElectLeadersResponse)(nil),                // 41: quorate.controller.v1.ElectLeadersResponse
+	(*ElectLeadersResult)(nil),                  // 42: quorate.controller.v1.ElectLeadersResult
+	(*AlterPartitionReassignmentsRequest)(nil),  // 43: quorate.controller.v1.AlterPartitionReassignmentsRequest
+	(*ReassignablePartition)(nil),               // 44: quorate.controller.v1.ReassignablePartition
+	(*AlterPartitionReassignmentsResponse)(nil), // 45: quorate.controller.v1.AlterPartitionReassignmentsResponse
+	(*ReassignmentResult)(nil),                  // 46: quorate.controller.v1.ReassignmentResult
+	(*UnregisterBrokerRequest)(nil),             // 47: quorate.controller.v1.UnregisterBrokerRequest
+	(*UnregisterBrokerResponse)(nil),            // 48: quorate.controller.v1.UnregisterBrokerResponse
+	(*UpdateFeaturesRequest)(nil),               // 49: quorate.controller.v1.UpdateFeaturesRequest
+	(*FeatureUpdate)(nil),                       // 50: quorate.controller.v1.FeatureUpdate
+	(*UpdateFeaturesResponse)(nil),              // 51: quorate.controller.v1.UpdateFeaturesResponse
+	(*RegisterControllerRequest)(nil),           // 52: quorate.controller.v1.RegisterControllerRequest
+	(*RegisterControllerResponse)(nil),          // 53: quorate.controller.v1.RegisterControllerResponse
+	(*v1.Listener)(nil),                         // 54: quorate.metadata.v1.Listener
+	(*v1.FeatureRange)(nil),                     // 55: quorate.metadata.v1.FeatureRange
+	(v1.StopKind)(0),                            // 56: quorate.metadata.v1.StopKind
+	(*ActiveController)(nil),                    // 57: quorate.controller.v1.ActiveController
+	(v1.LeaderRecoveryState)(0),                 // 58: quorate.metadata.v1.LeaderRecoveryState
+	(v1.ChangeReason)(0),                        // 59: quorate.metadata.v1.ChangeReason
+	(*Error)(nil),                               // 60: quorate.controller.v1.Error
+	(*v1.Record)(nil),                           // 61: quorate.metadata.v1.Record
+	(*v1.BrokerIds)(nil),                        // 62: quorate.metadata.v1.BrokerIds
+	(v1.ResourceType)(0),                        // 63: quorate.metadata.v1.ResourceType
 }
 var file_controller_v1_controller_proto_depIdxs = []int32{
-	50, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
-	51, // 1: quorate.controller.v1.RegisterBrokerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
-	52, // 2: quorate.controller.v1.RegisterBrokerRequest.stop_kind:type_name -> quorate.metadata.v1.StopKind
-	3,  // 3: quorate.controller.v1.RegisterBrokerRequest.lost_replicas:type_name -> quorate.controller.v1.LostReplica
-	53, // 4: quorate.controller.v1.BrokerHeartbeatResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	8,  // 5: quorate.controller.v1.AlterPartitionRequest.topics:type_name -> quorate.controller.v1.AlterPartitionTopic
-	10, // 6: quorate.controller.v1.AlterPartitionTopic.partitions:type_name -> quorate.controller.v1.AlterPartitionItem
-	9,  // 7: quorate.controller.v1.AlterPartitionItem.isr:type_name -> quorate.controller.v1.IsrMember
-	54, // 8: quorate.controller.v1.AlterPartitionItem.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	55, // 9: quorate.controller.v1.AlterPartitionItem.reason:type_name -> quorate.metadata.v1.ChangeReason
-	12, // 10: quorate.controller.v1.AlterPartitionResponse.topics:type_name -> quorate.controller.v1.AlterPartitionTopicResult
-	13, // 11: quorate.controller.v1.AlterPartitionTopicResult.partitions:type_name -> quorate.controller.v1.AlterPartitionResult
-	56, // 12: quorate.controller.v1.AlterPartitionResult.error:type_name -> quorate.controller.v1.Error
-	54, // 13: quorate.controller.v1.AlterPartitionResult.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	17, // 14: quorate.controller.v1.ReportDeletionsRequest.failed:type_name -> quorate.controller.v1.FailedDeletion
-	20, // 15: quorate.controller.v1.CreateTopicsRequest.topics:type_name -> quorate.controller.v1.CreatableTopic
-	21, // 16: quorate.controller.v1.CreatableTopic.assignments:type_name -> quorate.controller.v1.ReplicaAssignment
-	22, // 17: quorate.controller.v1.CreatableTopic.configs:type_name -> quorate.controller.v1.ConfigEntry
-	24, // 18: quorate.controller.v1.CreateTopicsResponse.topics:type_name -> quorate.controller.v1.CreatableTopicResult
-	57, // 19: quorate.controller.v1.CreateTopicsResponse.records:type_name -> quorate.metadata.v1.Record
-	56, // 20: quorate.controller.v1.CreatableTopicResult.error:type_name -> quorate.controller.v1.Error
-	22, // 21: quorate.controller.v1.CreatableTopicResult.configs:type_name -> quorate.controller.v1.ConfigEntry
-	26, // 22: quorate.controller.v1.DeleteTopicsRequest.topics:type_name -> quorate.controller.v1.DeletableTopic
-	28, // 23: quorate.controller.v1.DeleteTopicsResponse.topics:type_name -> quorate.controller.v1.DeletableTopicResult
-	57, // 24: quorate.controller.v1.DeleteTopicsResponse.records:type_name -> quorate.metadata.v1.Record
-	56, // 25: quorate.controller.v1.DeletableTopicResult.error:type_name -> quorate.controller.v1.Error
-	30, // 26: quorate.controller.v1.CreatePartitionsRequest.topics:type_name -> quorate.controller.v1.CreatePartitionsTopic
-	58, // 27: quorate.controller.v1.CreatePartitionsTopic.assignments:type_name -> quorate.metadata.v1.BrokerIds
-	32, // 28: quorate.controller.v1.CreatePartitionsResponse.topics:type_name -> quorate.controller.v1.CreatePartitionsTopicResult
-	57, // 29: quorate.controller.v1.CreatePartitionsResponse.records:type_name -> quorate.metadata.v1.Record
-	56, // 30: quorate.controller.v1.CreatePartitionsTopicResult.error:type_name -> quorate.controller.v1.Error
-	34, // 31: quorate.controller.v1.AlterConfigsRequest.resources:type_name -> quorate.controller.v1.AlterableResource
-	59, // 32: quorate.controller.v1.AlterableResource.type:type_name -> quorate.metadata.v1.ResourceType
-	35, // 33: quorate.controller.v1.AlterableResource.changes:type_name -> quorate.controller.v1.ConfigChange
+	54, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
+	55, // 1: quorate.controller.v1.RegisterBrokerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
+	56, // 2: quorate.controller.v1.RegisterBrokerRequest.stop_kind:type_name -> quorate.metadata.v1.StopKind
+	4,  // 3: quorate.controller.v1.RegisterBrokerRequest.lost_replicas:type_name -> quorate.controller.v1.LostReplica
+	57, // 4: quorate.controller.v1.BrokerHeartbeatResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	9,  // 5: quorate.controller.v1.AlterPartitionRequest.topics:type_name -> quorate.controller.v1.AlterPartitionTopic
+	11, // 6: quorate.controller.v1.AlterPartitionTopic.partitions:type_name -> quorate.controller.v1.AlterPartitionItem
+	10, // 7: quorate.controller.v1.AlterPartitionItem.isr:type_name -> quorate.controller.v1.IsrMember
+	58, // 8: quorate.controller.v1.AlterPartitionItem.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	59, // 9: quorate.controller.v1.AlterPartitionItem.reason:type_name -> quorate.metadata.v1.ChangeReason
+	13, // 10: quorate.controller.v1.AlterPartitionResponse.topics:type_name -> quorate.controller.v1.AlterPartitionTopicResult
+	14, // 11: quorate.controller.v1.AlterPartitionTopicResult.partitions:type_name -> quorate.controller.v1.AlterPartitionResult
+	60, // 12: quorate.controller.v1.AlterPartitionResult.error:type_name -> quorate.controller.v1.Error
+	58, // 13: quorate.controller.v1.AlterPartitionResult.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	18, // 14: quorate.controller.v1.ReportDeletionsRequest.failed:type_name -> quorate.controller.v1.FailedDeletion
+	21, // 15: quorate.controller.v1.CreateTopicsRequest.topics:type_name -> quorate.controller.v1.CreatableTopic
+	22, // 16: quorate.controller.v1.CreatableTopic.assignments:type_name -> quorate.controller.v1.ReplicaAssignment
+	23, // 17: quorate.controller.v1.CreatableTopic.configs:type_name -> quorate.controller.v1.ConfigEntry
+	25, // 18: quorate.controller.v1.CreateTopicsResponse.topics:type_name -> quorate.controller.v1.CreatableTopicResult
+	61, // 19: quorate.controller.v1.CreateTopicsResponse.records:type_name -> quorate.metadata.v1.Record
+	60, // 20: quorate.controller.v1.CreatableTopicResult.error:type_name -> quorate.controller.v1.Error
+	23, // 21: quorate.controller.v1.CreatableTopicResult.configs:type_name -> quorate.controller.v1.ConfigEntry
+	27, // 22: quorate.controller.v1.DeleteTopicsRequest.topics:type_name -> quorate.controller.v1.DeletableTopic
+	29, // 23: quorate.controller.v1.DeleteTopicsResponse.topics:type_name -> quorate.controller.v1.DeletableTopicResult
+	61, // 24: quorate.controller.v1.DeleteTopicsResponse.records:type_name -> quorate.metadata.v1.Record
+	60, // 25: quorate.controller.v1.DeletableTopicResult.error:type_name -> quorate.controller.v1.Error
+	31, // 26: quorate.controller.v1.CreatePartitionsRequest.topics:type_name -> quorate.controller.v1.CreatePartitionsTopic
+	62, // 27: quorate.controller.v1.CreatePartitionsTopic.assignments:type_name -> quorate.metadata.v1.BrokerIds
+	33, // 28: quorate.controller.v1.CreatePartitionsResponse.topics:type_name -> quorate.controller.v1.CreatePartitionsTopicResult
+	61, // 29: quorate.controller.v1.CreatePartitionsResponse.records:type_name -> quorate.metadata.v1.Record
+	60, // 30: quorate.controller.v1.CreatePartitionsTopicResult.error:type_name -> quorate.controller.v1.Error
+	35, // 31: quorate.controller.v1.AlterConfigsRequest.resources:type_name -> quorate.controller.v1.AlterableResource
+	63, // 32: quorate.controller.v1.AlterableResource.type:type_name -> quorate.metadata.v1.ResourceType
+	36, // 33: quorate.controller.v1.AlterableResource.changes:type_name -> quorate.controller.v1.ConfigChange
 	0,  // 34: quorate.controller.v1.ConfigChange.operation:type_name -> quorate.controller.v1.ConfigOperation
-	37, // 35: quorate.controller.v1.AlterConfigsResponse.resources:type_name -> quorate.controller.v1.AlterableResourceResult
-	57, // 36: quorate.controller.v1.AlterConfigsResponse.records:type_name -> quorate.metadata.v1.Record
-	59, // 37: quorate.controller.v1.AlterableResourceResult.type:type_name -> quorate.metadata.v1.ResourceType
-	56, // 38: quorate.controller.v1.AlterableResourceResult.error:type_name -> quorate.controller.v1.Error
+	38, // 35: quorate.controller.v1.AlterConfigsResponse.resources:type_name -> quorate.controller.v1.AlterableResourceResult
+	61, // 36: quorate.controller.v1.AlterConfigsResponse.records:type_name -> quorate.metadata.v1.Record
+	63, // 37: quorate.controller.v1.AlterableResourceResult.type:type_name -> quorate.metadata.v1.ResourceType
+	60, // 38: quorate.controller.v1.AlterableResourceResult.error:type_name -> quorate.controller.v1.Error
 	1,  // 39: quorate.controller.v1.ElectLeadersRequest.type:type_name -> quorate.controller.v1.ElectionType
-	39, // 40: quorate.controller.v1.ElectLeadersRequest.partitions:type_name -> quorate.controller.v1.ElectablePartition
-	41, // 41: quorate.controller.v1.ElectLeadersResponse.results:type_name -> quorate.controller.v1.ElectLeadersResult
-	57, // 42: quorate.controller.v1.ElectLeadersResponse.records:type_name -> quorate.metadata.v1.Record
-	56, // 43: quorate.controller.v1.ElectLeadersResult.error:type_name -> quorate.controller.v1.Error
-	43, // 44: quorate.controller.v1.AlterPartitionReassignmentsRequest.partitions:type_name -> quorate.controller.v1.ReassignablePartition
-	58, // 45: quorate.controller.v1.ReassignablePartition.replicas:type_name -> quorate.metadata.v1.BrokerIds
-	45, // 46: quorate.controller.v1.AlterPartitionReassignmentsResponse.results:type_name -> quorate.controller.v1.ReassignmentResult
-	57, // 47: quorate.controller.v1.AlterPartitionReassignmentsResponse.records:type_name -> quorate.metadata.v1.Record
-	56, // 48: quorate.controller.v1.ReassignmentResult.error:type_name -> quorate.controller.v1.Error
-	57, // 49: quorate.controller.v1.UnregisterBrokerResponse.records:type_name -> quorate.metadata.v1.Record
-	50, // 50: quorate.controller.v1.RegisterControllerRequest.listeners:type_name -> quorate.metadata.v1.Listener
-	51, // 51: quorate.controller.v1.RegisterControllerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
-	2,  // 52: quorate.controller.v1.BrokerApi.RegisterBroker:input_type -> quorate.controller.v1.RegisterBrokerRequest
-	5,  // 53: quorate.controller.v1.BrokerApi.BrokerHeartbeat:input_type -> quorate.controller.v1.BrokerHeartbeatRequest
-	7,  // 54: quorate.controller.v1.BrokerApi.AlterPartition:input_type -> quorate.controller.v1.AlterPartitionRequest
-	14, // 55: quorate.controller.v1.BrokerApi.AllocateProducerIds:input_type -> quorate.controller.v1.AllocateProducerIdsRequest
-	16, // 56: quorate.controller.v1.BrokerApi.ReportDeletions:input_type -> quorate.controller.v1.ReportDeletionsRequest
-	19, // 57: quorate.controller.v1.OperatorApi.CreateTopics:input_type -> quorate.controller.v1.CreateTopicsRequest
-	25, // 58: quorate.controller.v1.OperatorApi.DeleteTopics:input_type -> quorate.controller.v1.DeleteTopicsRequest
-	29, // 59: quorate.controller.v1.OperatorApi.CreatePartitions:input_type -> quorate.controller.v1.CreatePartitionsRequest
-	33, // 60: quorate.controller.v1.OperatorApi.AlterConfigs:input_type -> quorate.controller.v1.AlterConfigsRequest
-	38, // 61: quorate.controller.v1.OperatorApi.ElectLeaders:input_type -> quorate.controller.v1.ElectLeadersRequest
-	42, // 62: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:input_type -> quorate.controller.v1.AlterPartitionReassignmentsRequest
-	46, // 63: quorate.controller.v1.OperatorApi.UnregisterBroker:input_type -> quorate.controller.v1.UnregisterBrokerRequest
-	48, // 64: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
-	4,  // 65: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
-	6,  // 66: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
-	11, // 67: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
-	15, // 68: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
-	18, // 69: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
-	23, // 70: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
-	27, // 71: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
-	31, // 72: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
-	36, // 73: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
-	40, // 74: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
-	44, // 75: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
-	47, // 76: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
-	49, // 77: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
-	65, // [65:78] is the sub-list for method output_type
-	52, // [52:65] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	40, // 40: quorate.controller.v1.ElectLeadersRequest.partitions:type_name -> quorate.controller.v1.ElectablePartition
+	42, // 41: quorate.controller.v1.ElectLeadersResponse.results:type_name -> quorate.controller.v1.ElectLeadersResult
+	61, // 42: quorate.controller.v1.ElectLeadersResponse.records:type_name -> quorate.metadata.v1.Record
+	60, // 43: quorate.controller.v1.ElectLeadersResult.error:type_name -> quorate.controller.v1.Error
+	44, // 44: quorate.controller.v1.AlterPartitionReassignmentsRequest.partitions:type_name -> quorate.controller.v1.ReassignablePartition
+	62, // 45: quorate.controller.v1.ReassignablePartition.replicas:type_name -> quorate.metadata.v1.BrokerIds
+	46, // 46: quorate.controller.v1.AlterPartitionReassignmentsResponse.results:type_name -> quorate.controller.v1.ReassignmentResult
+	61, // 47: quorate.controller.v1.AlterPartitionReassignmentsResponse.records:type_name -> quorate.metadata.v1.Record
+	60, // 48: quorate.controller.v1.ReassignmentResult.error:type_name -> quorate.controller.v1.Error
+	61, // 49: quorate.controller.v1.UnregisterBrokerResponse.records:type_name -> quorate.metadata.v1.Record
+	50, // 50: quorate.controller.v1.UpdateFeaturesRequest.updates:type_name -> quorate.controller.v1.FeatureUpdate
+	2,  // 51: quorate.controller.v1.FeatureUpdate.type:type_name -> quorate.controller.v1.FeatureUpdateType
+	61, // 52: quorate.controller.v1.UpdateFeaturesResponse.records:type_name -> quorate.metadata.v1.Record
+	54, // 53: quorate.controller.v1.RegisterControllerRequest.listeners:type_name -> quorate.metadata.v1.Listener
+	55, // 54: quorate.controller.v1.RegisterControllerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
+	3,  // 55: quorate.controller.v1.BrokerApi.RegisterBroker:input_type -> quorate.controller.v1.RegisterBrokerRequest
+	6,  // 56: quorate.controller.v1.BrokerApi.BrokerHeartbeat:input_type -> quorate.controller.v1.BrokerHeartbeatRequest
+	8,  // 57: quorate.controller.v1.BrokerApi.AlterPartition:input_type -> quorate.controller.v1.AlterPartitionRequest
+	15, // 58: quorate.controller.v1.BrokerApi.AllocateProducerIds:input_type -> quorate.controller.v1.AllocateProducerIdsRequest
+	17, // 59: quorate.controller.v1.BrokerApi.ReportDeletions:input_type -> quorate.controller.v1.ReportDeletionsRequest
+	20, // 60: quorate.controller.v1.OperatorApi.CreateTopics:input_type -> quorate.controller.v1.CreateTopicsRequest
+	26, // 61: quorate.controller.v1.OperatorApi.DeleteTopics:input_type -> quorate.controller.v1.DeleteTopicsRequest
+	30, // 62: quorate.controller.v1.OperatorApi.CreatePartitions:input_type -> quorate.controller.v1.CreatePartitionsRequest
+	34, // 63: quorate.controller.v1.OperatorApi.AlterConfigs:input_type -> quorate.controller.v1.AlterConfigsRequest
+	39, // 64: quorate.controller.v1.OperatorApi.ElectLeaders:input_type -> quorate.controller.v1.ElectLeadersRequest
+	43, // 65: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:input_type -> quorate.controller.v1.AlterPartitionReassignmentsRequest
+	47, // 66: quorate.controller.v1.OperatorApi.UnregisterBroker:input_type -> quorate.controller.v1.UnregisterBrokerRequest
+	49, // 67: quorate.controller.v1.OperatorApi.UpdateFeatures:input_type -> quorate.controller.v1.UpdateFeaturesRequest
+	52, // 68: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
+	5,  // 69: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
+	7,  // 70: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
+	12, // 71: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
+	16, // 72: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
+	19, // 73: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
+	24, // 74: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
+	28, // 75: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
+	32, // 76: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
+	37, // 77: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
+	41, // 78: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
+	45, // 79: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
+	48, // 80: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
+	51, // 81: quorate.controller.v1.OperatorApi.UpdateFeatures:output_type -> quorate.controller.v1.UpdateFeaturesResponse
+	53, // 82: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
+	69, // [69:83] is the sub-list for method output_type
+	55, // [55:69] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_controller_proto_init() }
@@ -3709,8 +3973,8 @@ func file_controller_v1_controller_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_controller_proto_rawDesc), len(file_controller_v1_controller_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   48,
+			NumEnums:      3,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -286,6 +286,7 @@ const (
 	OperatorApi_ElectLeaders_FullMethodName                = "/quorate.controller.v1.OperatorApi/ElectLeaders"
 	OperatorApi_AlterPartitionReassignments_FullMethodName = "/quorate.controller.v1.OperatorApi/AlterPartitionReassignments"
 	OperatorApi_UnregisterBroker_FullMethodName            = "/quorate.controller.v1.OperatorApi/UnregisterBroker"
+	OperatorApi_UpdateFeatures_FullMethodName              = "/quorate.controller.v1.OperatorApi/UpdateFeatures"
 )
 
 // OperatorApiClient is the client API for OperatorApi service.
@@ -301,6 +302,7 @@ type OperatorApiClient interface {
 	ElectLeaders(ctx context.Context, in *ElectLeadersRequest, opts ...grpc.CallOption) (*ElectLeadersResponse, error)
 	AlterPartitionReassignments(ctx context.Context, in *AlterPartitionReassignmentsRequest, opts ...grpc.CallOption) (*AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error)
+	UpdateFeatures(ctx context.Context, in *UpdateFeaturesRequest, opts ...grpc.CallOption) (*UpdateFeaturesResponse, error)
 }
 
 type operatorApiClient struct {
@@ -381,6 +383,16 @@ func (c *operatorApiClient) UnregisterBroker(ctx context.Context, in *Unregister
 	return out, nil
 }
 
+func (c *operatorApiClient) UpdateFeatures(ctx context.Context, in *UpdateFeaturesRequest, opts ...grpc.CallOption) (*UpdateFeaturesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateFeaturesResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_UpdateFeatures_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorApiServer is the server API for OperatorApi service.
 // All implementations must embed UnimplementedOperatorApiServer
 // for forward compatibility.
@@ -394,6 +406,7 @@ type OperatorApiServer interface {
 	ElectLeaders(context.Context, *ElectLeadersRequest) (*ElectLeadersResponse, error)
 	AlterPartitionReassignments(context.Context, *AlterPartitionReassignmentsRequest) (*AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error)
+	UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error)
 	mustEmbedUnimplementedOperatorApiServer()
 }
 
@@ -424,6 +437,9 @@ func (UnimplementedOperatorApiServer) AlterPartitionReassignments(context.Contex
 }
 func (UnimplementedOperatorApiServer) UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnregisterBroker not implemented")
+}
+func (UnimplementedOperatorApiServer) UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateFeatures not implemented")
 }
 func (UnimplementedOperatorApiServer) mustEmbedUnimplementedOperatorApiServer() {}
 func (UnimplementedOperatorApiServer) testEmbeddedByValue()                     {}
@@ -572,6 +588,24 @@ func _OperatorApi_UnregisterBroker_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorApi_UpdateFeatures_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateFeaturesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).UpdateFeatures(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_UpdateFeatures_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).UpdateFeatures(ctx, req.(*UpdateFeaturesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorApi_ServiceDesc is the grpc.ServiceDesc for OperatorApi service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -606,6 +640,10 @@ var OperatorApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UnregisterBroker",
 			Handler:    _OperatorApi_UnregisterBroker_Handler,
+		},
+		{
+			MethodName: "UpdateFeatures",
+			Handler:    _OperatorApi_UpdateFeatures_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

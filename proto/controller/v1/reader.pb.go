@@ -637,6 +637,234 @@ func (x *ReplicaStatus) GetReason() string {
 	return ""
 }
 
+type DescribeFeaturesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Options       *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeFeaturesRequest) Reset() {
+	*x = DescribeFeaturesRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeFeaturesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeFeaturesRequest) ProtoMessage() {}
+
+func (x *DescribeFeaturesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeFeaturesRequest.ProtoReflect.Descriptor instead.
+func (*DescribeFeaturesRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DescribeFeaturesRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type DescribeFeaturesResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// By name: those that are finalized, and those that some registered node supports above level 0.
+	Features      []*FeatureDescription `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeFeaturesResponse) Reset() {
+	*x = DescribeFeaturesResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeFeaturesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeFeaturesResponse) ProtoMessage() {}
+
+func (x *DescribeFeaturesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeFeaturesResponse.ProtoReflect.Descriptor instead.
+func (*DescribeFeaturesResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DescribeFeaturesResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *DescribeFeaturesResponse) GetFeatures() []*FeatureDescription {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+type FeatureDescription struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Zero: not finalized.
+	FinalizedLevel int32 `protobuf:"varint,2,opt,name=finalized_level,json=finalizedLevel,proto3" json:"finalized_level,omitempty"`
+	// Controllers first, each kind by id. A node that does not declare the feature supports 0 to 0.
+	Nodes         []*FeatureSupport `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureDescription) Reset() {
+	*x = FeatureDescription{}
+	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureDescription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureDescription) ProtoMessage() {}
+
+func (x *FeatureDescription) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureDescription.ProtoReflect.Descriptor instead.
+func (*FeatureDescription) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FeatureDescription) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FeatureDescription) GetFinalizedLevel() int32 {
+	if x != nil {
+		return x.FinalizedLevel
+	}
+	return 0
+}
+
+func (x *FeatureDescription) GetNodes() []*FeatureSupport {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// FeatureSupport is what one registered node supports.
+type FeatureSupport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        int32                  `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Controller    bool                   `protobuf:"varint,2,opt,name=controller,proto3" json:"controller,omitempty"`
+	Min           int32                  `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`
+	Max           int32                  `protobuf:"varint,4,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureSupport) Reset() {
+	*x = FeatureSupport{}
+	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureSupport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureSupport) ProtoMessage() {}
+
+func (x *FeatureSupport) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureSupport.ProtoReflect.Descriptor instead.
+func (*FeatureSupport) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *FeatureSupport) GetNodeId() int32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *FeatureSupport) GetController() bool {
+	if x != nil {
+		return x.Controller
+	}
+	return false
+}
+
+func (x *FeatureSupport) GetMin() int32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *FeatureSupport) GetMax() int32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
 type ListDeletionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Options       *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
@@ -646,7 +874,7 @@ type ListDeletionsRequest struct {
 
 func (x *ListDeletionsRequest) Reset() {
 	*x = ListDeletionsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	mi := &file_controller_v1_reader_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +886,7 @@ func (x *ListDeletionsRequest) String() string {
 func (*ListDeletionsRequest) ProtoMessage() {}
 
 func (x *ListDeletionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[7]
+	mi := &file_controller_v1_reader_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +899,7 @@ func (x *ListDeletionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeletionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDeletionsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{7}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListDeletionsRequest) GetOptions() *ReadOptions {
@@ -692,7 +920,7 @@ type ListDeletionsResponse struct {
 
 func (x *ListDeletionsResponse) Reset() {
 	*x = ListDeletionsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	mi := &file_controller_v1_reader_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +932,7 @@ func (x *ListDeletionsResponse) String() string {
 func (*ListDeletionsResponse) ProtoMessage() {}
 
 func (x *ListDeletionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[8]
+	mi := &file_controller_v1_reader_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +945,7 @@ func (x *ListDeletionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeletionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDeletionsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{8}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListDeletionsResponse) GetMetadataOffset() int64 {
@@ -746,7 +974,7 @@ type DeletingTopic struct {
 
 func (x *DeletingTopic) Reset() {
 	*x = DeletingTopic{}
-	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	mi := &file_controller_v1_reader_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +986,7 @@ func (x *DeletingTopic) String() string {
 func (*DeletingTopic) ProtoMessage() {}
 
 func (x *DeletingTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[9]
+	mi := &file_controller_v1_reader_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +999,7 @@ func (x *DeletingTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletingTopic.ProtoReflect.Descriptor instead.
 func (*DeletingTopic) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{9}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeletingTopic) GetName() string {
@@ -807,7 +1035,7 @@ type CheckStopRequest struct {
 
 func (x *CheckStopRequest) Reset() {
 	*x = CheckStopRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	mi := &file_controller_v1_reader_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +1047,7 @@ func (x *CheckStopRequest) String() string {
 func (*CheckStopRequest) ProtoMessage() {}
 
 func (x *CheckStopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[10]
+	mi := &file_controller_v1_reader_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +1060,7 @@ func (x *CheckStopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckStopRequest.ProtoReflect.Descriptor instead.
 func (*CheckStopRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{10}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckStopRequest) GetOptions() *ReadOptions {
@@ -871,7 +1099,7 @@ type CheckStopResponse struct {
 
 func (x *CheckStopResponse) Reset() {
 	*x = CheckStopResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	mi := &file_controller_v1_reader_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1111,7 @@ func (x *CheckStopResponse) String() string {
 func (*CheckStopResponse) ProtoMessage() {}
 
 func (x *CheckStopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[11]
+	mi := &file_controller_v1_reader_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1124,7 @@ func (x *CheckStopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckStopResponse.ProtoReflect.Descriptor instead.
 func (*CheckStopResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{11}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckStopResponse) GetMetadataOffset() int64 {
@@ -943,7 +1171,7 @@ type StopHarm struct {
 
 func (x *StopHarm) Reset() {
 	*x = StopHarm{}
-	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	mi := &file_controller_v1_reader_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1183,7 @@ func (x *StopHarm) String() string {
 func (*StopHarm) ProtoMessage() {}
 
 func (x *StopHarm) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[12]
+	mi := &file_controller_v1_reader_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1196,7 @@ func (x *StopHarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopHarm.ProtoReflect.Descriptor instead.
 func (*StopHarm) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{12}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StopHarm) GetTopic() string {
@@ -1017,7 +1245,7 @@ type ReadLogRequest struct {
 
 func (x *ReadLogRequest) Reset() {
 	*x = ReadLogRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	mi := &file_controller_v1_reader_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1257,7 @@ func (x *ReadLogRequest) String() string {
 func (*ReadLogRequest) ProtoMessage() {}
 
 func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[13]
+	mi := &file_controller_v1_reader_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1270,7 @@ func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{13}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadLogRequest) GetOptions() *ReadOptions {
@@ -1068,7 +1296,7 @@ type ReadLogResponse struct {
 
 func (x *ReadLogResponse) Reset() {
 	*x = ReadLogResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	mi := &file_controller_v1_reader_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1308,7 @@ func (x *ReadLogResponse) String() string {
 func (*ReadLogResponse) ProtoMessage() {}
 
 func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[14]
+	mi := &file_controller_v1_reader_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1321,7 @@ func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{14}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReadLogResponse) GetEntry() *EntryFrame {
@@ -1112,7 +1340,7 @@ type ListBrokersRequest struct {
 
 func (x *ListBrokersRequest) Reset() {
 	*x = ListBrokersRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1352,7 @@ func (x *ListBrokersRequest) String() string {
 func (*ListBrokersRequest) ProtoMessage() {}
 
 func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[15]
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1365,7 @@ func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersRequest.ProtoReflect.Descriptor instead.
 func (*ListBrokersRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{15}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListBrokersRequest) GetOptions() *ReadOptions {
@@ -1157,7 +1385,7 @@ type ListBrokersResponse struct {
 
 func (x *ListBrokersResponse) Reset() {
 	*x = ListBrokersResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[16]
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1397,7 @@ func (x *ListBrokersResponse) String() string {
 func (*ListBrokersResponse) ProtoMessage() {}
 
 func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[16]
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1410,7 @@ func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersResponse.ProtoReflect.Descriptor instead.
 func (*ListBrokersResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{16}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListBrokersResponse) GetMetadataOffset() int64 {
@@ -1215,7 +1443,7 @@ type BrokerDescription struct {
 
 func (x *BrokerDescription) Reset() {
 	*x = BrokerDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[17]
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1455,7 @@ func (x *BrokerDescription) String() string {
 func (*BrokerDescription) ProtoMessage() {}
 
 func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[17]
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1468,7 @@ func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerDescription.ProtoReflect.Descriptor instead.
 func (*BrokerDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{17}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BrokerDescription) GetRegistration() *v1.RegisterBroker {
@@ -1296,7 +1524,7 @@ type ListReassignmentsRequest struct {
 
 func (x *ListReassignmentsRequest) Reset() {
 	*x = ListReassignmentsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[18]
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1536,7 @@ func (x *ListReassignmentsRequest) String() string {
 func (*ListReassignmentsRequest) ProtoMessage() {}
 
 func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[18]
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1549,7 @@ func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{18}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListReassignmentsRequest) GetOptions() *ReadOptions {
@@ -1349,7 +1577,7 @@ type ListReassignmentsResponse struct {
 
 func (x *ListReassignmentsResponse) Reset() {
 	*x = ListReassignmentsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1589,7 @@ func (x *ListReassignmentsResponse) String() string {
 func (*ListReassignmentsResponse) ProtoMessage() {}
 
 func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1602,7 @@ func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
@@ -1404,7 +1632,7 @@ type Reassignment struct {
 
 func (x *Reassignment) Reset() {
 	*x = Reassignment{}
-	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	mi := &file_controller_v1_reader_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1644,7 @@ func (x *Reassignment) String() string {
 func (*Reassignment) ProtoMessage() {}
 
 func (x *Reassignment) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	mi := &file_controller_v1_reader_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1657,7 @@ func (x *Reassignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reassignment.ProtoReflect.Descriptor instead.
 func (*Reassignment) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Reassignment) GetTopic() string {
@@ -1463,7 +1691,7 @@ type DescribeConfigsRequest struct {
 
 func (x *DescribeConfigsRequest) Reset() {
 	*x = DescribeConfigsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1703,7 @@ func (x *DescribeConfigsRequest) String() string {
 func (*DescribeConfigsRequest) ProtoMessage() {}
 
 func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1716,7 @@ func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsRequest.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DescribeConfigsRequest) GetOptions() *ReadOptions {
@@ -1516,7 +1744,7 @@ type ConfigResource struct {
 
 func (x *ConfigResource) Reset() {
 	*x = ConfigResource{}
-	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1756,7 @@ func (x *ConfigResource) String() string {
 func (*ConfigResource) ProtoMessage() {}
 
 func (x *ConfigResource) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1769,7 @@ func (x *ConfigResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResource.ProtoReflect.Descriptor instead.
 func (*ConfigResource) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConfigResource) GetType() v1.ResourceType {
@@ -1569,7 +1797,7 @@ type DescribeConfigsResponse struct {
 
 func (x *DescribeConfigsResponse) Reset() {
 	*x = DescribeConfigsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1809,7 @@ func (x *DescribeConfigsResponse) String() string {
 func (*DescribeConfigsResponse) ProtoMessage() {}
 
 func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1822,7 @@ func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsResponse.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DescribeConfigsResponse) GetMetadataOffset() int64 {
@@ -1624,7 +1852,7 @@ type ConfigResourceDescription struct {
 
 func (x *ConfigResourceDescription) Reset() {
 	*x = ConfigResourceDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[24]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1864,7 @@ func (x *ConfigResourceDescription) String() string {
 func (*ConfigResourceDescription) ProtoMessage() {}
 
 func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[24]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1877,7 @@ func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResourceDescription.ProtoReflect.Descriptor instead.
 func (*ConfigResourceDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{24}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConfigResourceDescription) GetType() v1.ResourceType {
@@ -1691,7 +1919,7 @@ type EffectiveConfig struct {
 
 func (x *EffectiveConfig) Reset() {
 	*x = EffectiveConfig{}
-	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1931,7 @@ func (x *EffectiveConfig) String() string {
 func (*EffectiveConfig) ProtoMessage() {}
 
 func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1944,7 @@ func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectiveConfig.ProtoReflect.Descriptor instead.
 func (*EffectiveConfig) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EffectiveConfig) GetName() string {
@@ -1751,7 +1979,7 @@ type DumpImageRequest struct {
 
 func (x *DumpImageRequest) Reset() {
 	*x = DumpImageRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1991,7 @@ func (x *DumpImageRequest) String() string {
 func (*DumpImageRequest) ProtoMessage() {}
 
 func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +2004,7 @@ func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageRequest.ProtoReflect.Descriptor instead.
 func (*DumpImageRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DumpImageRequest) GetOptions() *ReadOptions {
@@ -1802,7 +2030,7 @@ type DumpImageResponse struct {
 
 func (x *DumpImageResponse) Reset() {
 	*x = DumpImageResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[27]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +2042,7 @@ func (x *DumpImageResponse) String() string {
 func (*DumpImageResponse) ProtoMessage() {}
 
 func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[27]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +2055,7 @@ func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageResponse.ProtoReflect.Descriptor instead.
 func (*DumpImageResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DumpImageResponse) GetData() []byte {
@@ -1845,7 +2073,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[28]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2085,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[28]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2098,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
 }
 
 type NodeStatusResponse struct {
@@ -1895,7 +2123,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[29]
+	mi := &file_controller_v1_reader_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2135,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[29]
+	mi := &file_controller_v1_reader_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2148,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeStatusResponse) GetClusterId() string {
@@ -2014,7 +2242,7 @@ type QuorumMember struct {
 
 func (x *QuorumMember) Reset() {
 	*x = QuorumMember{}
-	mi := &file_controller_v1_reader_proto_msgTypes[30]
+	mi := &file_controller_v1_reader_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2254,7 @@ func (x *QuorumMember) String() string {
 func (*QuorumMember) ProtoMessage() {}
 
 func (x *QuorumMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[30]
+	mi := &file_controller_v1_reader_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2267,7 @@ func (x *QuorumMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumMember.ProtoReflect.Descriptor instead.
 func (*QuorumMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *QuorumMember) GetNodeId() int32 {
@@ -2088,7 +2316,7 @@ type WaitMetadataRequest struct {
 
 func (x *WaitMetadataRequest) Reset() {
 	*x = WaitMetadataRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[31]
+	mi := &file_controller_v1_reader_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2328,7 @@ func (x *WaitMetadataRequest) String() string {
 func (*WaitMetadataRequest) ProtoMessage() {}
 
 func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[31]
+	mi := &file_controller_v1_reader_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2341,7 @@ func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WaitMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WaitMetadataRequest) GetMetadataOffset() int64 {
@@ -2139,7 +2367,7 @@ type WaitMetadataResponse struct {
 
 func (x *WaitMetadataResponse) Reset() {
 	*x = WaitMetadataResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[32]
+	mi := &file_controller_v1_reader_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2379,7 @@ func (x *WaitMetadataResponse) String() string {
 func (*WaitMetadataResponse) ProtoMessage() {}
 
 func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[32]
+	mi := &file_controller_v1_reader_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2392,7 @@ func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WaitMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WaitMetadataResponse) GetMetadataOffset() int64 {
@@ -2211,7 +2439,23 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\rReplicaStatus\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x129\n" +
 	"\x05state\x18\x02 \x01(\x0e2#.quorate.controller.v1.ReplicaStateR\x05state\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"T\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"W\n" +
+	"\x17DescribeFeaturesRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"\x8a\x01\n" +
+	"\x18DescribeFeaturesResponse\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12E\n" +
+	"\bfeatures\x18\x02 \x03(\v2).quorate.controller.v1.FeatureDescriptionR\bfeatures\"\x8e\x01\n" +
+	"\x12FeatureDescription\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
+	"\x0ffinalized_level\x18\x02 \x01(\x05R\x0efinalizedLevel\x12;\n" +
+	"\x05nodes\x18\x03 \x03(\v2%.quorate.controller.v1.FeatureSupportR\x05nodes\"m\n" +
+	"\x0eFeatureSupport\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x1e\n" +
+	"\n" +
+	"controller\x18\x02 \x01(\bR\n" +
+	"controller\x12\x10\n" +
+	"\x03min\x18\x03 \x01(\x05R\x03min\x12\x10\n" +
+	"\x03max\x18\x04 \x01(\x05R\x03max\"T\n" +
 	"\x14ListDeletionsRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"~\n" +
 	"\x15ListDeletionsResponse\x12'\n" +
@@ -2338,12 +2582,13 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x14CONFIG_SOURCE_BROKER\x10\x02\x12\x19\n" +
 	"\x15CONFIG_SOURCE_CLUSTER\x10\x03\x12\x18\n" +
 	"\x14CONFIG_SOURCE_STATIC\x10\x04\x12\x19\n" +
-	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\xa2\b\n" +
+	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\x97\t\n" +
 	"\tReaderApi\x12o\n" +
 	"\x0eDescribeTopics\x12,.quorate.controller.v1.DescribeTopicsRequest\x1a-.quorate.controller.v1.DescribeTopicsResponse0\x01\x12d\n" +
 	"\vListBrokers\x12).quorate.controller.v1.ListBrokersRequest\x1a*.quorate.controller.v1.ListBrokersResponse\x12v\n" +
 	"\x11ListReassignments\x12/.quorate.controller.v1.ListReassignmentsRequest\x1a0.quorate.controller.v1.ListReassignmentsResponse\x12p\n" +
-	"\x0fDescribeConfigs\x12-.quorate.controller.v1.DescribeConfigsRequest\x1a..quorate.controller.v1.DescribeConfigsResponse\x12j\n" +
+	"\x0fDescribeConfigs\x12-.quorate.controller.v1.DescribeConfigsRequest\x1a..quorate.controller.v1.DescribeConfigsResponse\x12s\n" +
+	"\x10DescribeFeatures\x12..quorate.controller.v1.DescribeFeaturesRequest\x1a/.quorate.controller.v1.DescribeFeaturesResponse\x12j\n" +
 	"\rListDeletions\x12+.quorate.controller.v1.ListDeletionsRequest\x1a,.quorate.controller.v1.ListDeletionsResponse\x12^\n" +
 	"\tCheckStop\x12'.quorate.controller.v1.CheckStopRequest\x1a(.quorate.controller.v1.CheckStopResponse\x12Z\n" +
 	"\aReadLog\x12%.quorate.controller.v1.ReadLogRequest\x1a&.quorate.controller.v1.ReadLogResponse0\x01\x12`\n" +
@@ -2365,7 +2610,7 @@ func file_controller_v1_reader_proto_rawDescGZIP() []byte {
 }
 
 var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_controller_v1_reader_proto_goTypes = []any{
 	(PartitionState)(0),               // 0: quorate.controller.v1.PartitionState
 	(ReplicaState)(0),                 // 1: quorate.controller.v1.ReplicaState
@@ -2377,97 +2622,106 @@ var file_controller_v1_reader_proto_goTypes = []any{
 	(*ConfigValue)(nil),               // 7: quorate.controller.v1.ConfigValue
 	(*PartitionDescription)(nil),      // 8: quorate.controller.v1.PartitionDescription
 	(*ReplicaStatus)(nil),             // 9: quorate.controller.v1.ReplicaStatus
-	(*ListDeletionsRequest)(nil),      // 10: quorate.controller.v1.ListDeletionsRequest
-	(*ListDeletionsResponse)(nil),     // 11: quorate.controller.v1.ListDeletionsResponse
-	(*DeletingTopic)(nil),             // 12: quorate.controller.v1.DeletingTopic
-	(*CheckStopRequest)(nil),          // 13: quorate.controller.v1.CheckStopRequest
-	(*CheckStopResponse)(nil),         // 14: quorate.controller.v1.CheckStopResponse
-	(*StopHarm)(nil),                  // 15: quorate.controller.v1.StopHarm
-	(*ReadLogRequest)(nil),            // 16: quorate.controller.v1.ReadLogRequest
-	(*ReadLogResponse)(nil),           // 17: quorate.controller.v1.ReadLogResponse
-	(*ListBrokersRequest)(nil),        // 18: quorate.controller.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),       // 19: quorate.controller.v1.ListBrokersResponse
-	(*BrokerDescription)(nil),         // 20: quorate.controller.v1.BrokerDescription
-	(*ListReassignmentsRequest)(nil),  // 21: quorate.controller.v1.ListReassignmentsRequest
-	(*ListReassignmentsResponse)(nil), // 22: quorate.controller.v1.ListReassignmentsResponse
-	(*Reassignment)(nil),              // 23: quorate.controller.v1.Reassignment
-	(*DescribeConfigsRequest)(nil),    // 24: quorate.controller.v1.DescribeConfigsRequest
-	(*ConfigResource)(nil),            // 25: quorate.controller.v1.ConfigResource
-	(*DescribeConfigsResponse)(nil),   // 26: quorate.controller.v1.DescribeConfigsResponse
-	(*ConfigResourceDescription)(nil), // 27: quorate.controller.v1.ConfigResourceDescription
-	(*EffectiveConfig)(nil),           // 28: quorate.controller.v1.EffectiveConfig
-	(*DumpImageRequest)(nil),          // 29: quorate.controller.v1.DumpImageRequest
-	(*DumpImageResponse)(nil),         // 30: quorate.controller.v1.DumpImageResponse
-	(*NodeStatusRequest)(nil),         // 31: quorate.controller.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),        // 32: quorate.controller.v1.NodeStatusResponse
-	(*QuorumMember)(nil),              // 33: quorate.controller.v1.QuorumMember
-	(*WaitMetadataRequest)(nil),       // 34: quorate.controller.v1.WaitMetadataRequest
-	(*WaitMetadataResponse)(nil),      // 35: quorate.controller.v1.WaitMetadataResponse
-	(*v1.Partition)(nil),              // 36: quorate.metadata.v1.Partition
-	(*EntryFrame)(nil),                // 37: quorate.controller.v1.EntryFrame
-	(*v1.RegisterBroker)(nil),         // 38: quorate.metadata.v1.RegisterBroker
-	(v1.ResourceType)(0),              // 39: quorate.metadata.v1.ResourceType
-	(*Error)(nil),                     // 40: quorate.controller.v1.Error
-	(*ActiveController)(nil),          // 41: quorate.controller.v1.ActiveController
+	(*DescribeFeaturesRequest)(nil),   // 10: quorate.controller.v1.DescribeFeaturesRequest
+	(*DescribeFeaturesResponse)(nil),  // 11: quorate.controller.v1.DescribeFeaturesResponse
+	(*FeatureDescription)(nil),        // 12: quorate.controller.v1.FeatureDescription
+	(*FeatureSupport)(nil),            // 13: quorate.controller.v1.FeatureSupport
+	(*ListDeletionsRequest)(nil),      // 14: quorate.controller.v1.ListDeletionsRequest
+	(*ListDeletionsResponse)(nil),     // 15: quorate.controller.v1.ListDeletionsResponse
+	(*DeletingTopic)(nil),             // 16: quorate.controller.v1.DeletingTopic
+	(*CheckStopRequest)(nil),          // 17: quorate.controller.v1.CheckStopRequest
+	(*CheckStopResponse)(nil),         // 18: quorate.controller.v1.CheckStopResponse
+	(*StopHarm)(nil),                  // 19: quorate.controller.v1.StopHarm
+	(*ReadLogRequest)(nil),            // 20: quorate.controller.v1.ReadLogRequest
+	(*ReadLogResponse)(nil),           // 21: quorate.controller.v1.ReadLogResponse
+	(*ListBrokersRequest)(nil),        // 22: quorate.controller.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),       // 23: quorate.controller.v1.ListBrokersResponse
+	(*BrokerDescription)(nil),         // 24: quorate.controller.v1.BrokerDescription
+	(*ListReassignmentsRequest)(nil),  // 25: quorate.controller.v1.ListReassignmentsRequest
+	(*ListReassignmentsResponse)(nil), // 26: quorate.controller.v1.ListReassignmentsResponse
+	(*Reassignment)(nil),              // 27: quorate.controller.v1.Reassignment
+	(*DescribeConfigsRequest)(nil),    // 28: quorate.controller.v1.DescribeConfigsRequest
+	(*ConfigResource)(nil),            // 29: quorate.controller.v1.ConfigResource
+	(*DescribeConfigsResponse)(nil),   // 30: quorate.controller.v1.DescribeConfigsResponse
+	(*ConfigResourceDescription)(nil), // 31: quorate.controller.v1.ConfigResourceDescription
+	(*EffectiveConfig)(nil),           // 32: quorate.controller.v1.EffectiveConfig
+	(*DumpImageRequest)(nil),          // 33: quorate.controller.v1.DumpImageRequest
+	(*DumpImageResponse)(nil),         // 34: quorate.controller.v1.DumpImageResponse
+	(*NodeStatusRequest)(nil),         // 35: quorate.controller.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),        // 36: quorate.controller.v1.NodeStatusResponse
+	(*QuorumMember)(nil),              // 37: quorate.controller.v1.QuorumMember
+	(*WaitMetadataRequest)(nil),       // 38: quorate.controller.v1.WaitMetadataRequest
+	(*WaitMetadataResponse)(nil),      // 39: quorate.controller.v1.WaitMetadataResponse
+	(*v1.Partition)(nil),              // 40: quorate.metadata.v1.Partition
+	(*EntryFrame)(nil),                // 41: quorate.controller.v1.EntryFrame
+	(*v1.RegisterBroker)(nil),         // 42: quorate.metadata.v1.RegisterBroker
+	(v1.ResourceType)(0),              // 43: quorate.metadata.v1.ResourceType
+	(*Error)(nil),                     // 44: quorate.controller.v1.Error
+	(*ActiveController)(nil),          // 45: quorate.controller.v1.ActiveController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
 	3,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	6,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
 	7,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
 	8,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
-	36, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
+	40, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
 	0,  // 5: quorate.controller.v1.PartitionDescription.partition_state:type_name -> quorate.controller.v1.PartitionState
 	9,  // 6: quorate.controller.v1.PartitionDescription.replica_states:type_name -> quorate.controller.v1.ReplicaStatus
 	1,  // 7: quorate.controller.v1.ReplicaStatus.state:type_name -> quorate.controller.v1.ReplicaState
-	3,  // 8: quorate.controller.v1.ListDeletionsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	12, // 9: quorate.controller.v1.ListDeletionsResponse.topics:type_name -> quorate.controller.v1.DeletingTopic
-	9,  // 10: quorate.controller.v1.DeletingTopic.replicas:type_name -> quorate.controller.v1.ReplicaStatus
-	3,  // 11: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	15, // 12: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
-	3,  // 13: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	37, // 14: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
-	3,  // 15: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	20, // 16: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
-	38, // 17: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
-	3,  // 18: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	23, // 19: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
-	36, // 20: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
-	3,  // 21: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	25, // 22: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
-	39, // 23: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
-	27, // 24: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
-	39, // 25: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
-	40, // 26: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
-	28, // 27: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
-	2,  // 28: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
-	3,  // 29: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	41, // 30: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	33, // 31: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	4,  // 32: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	18, // 33: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	21, // 34: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
-	24, // 35: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
-	10, // 36: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
-	13, // 37: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
-	16, // 38: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
-	29, // 39: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	31, // 40: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	34, // 41: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	5,  // 42: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	19, // 43: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	22, // 44: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
-	26, // 45: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
-	11, // 46: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
-	14, // 47: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
-	17, // 48: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
-	30, // 49: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	32, // 50: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	35, // 51: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	42, // [42:52] is the sub-list for method output_type
-	32, // [32:42] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	3,  // 8: quorate.controller.v1.DescribeFeaturesRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	12, // 9: quorate.controller.v1.DescribeFeaturesResponse.features:type_name -> quorate.controller.v1.FeatureDescription
+	13, // 10: quorate.controller.v1.FeatureDescription.nodes:type_name -> quorate.controller.v1.FeatureSupport
+	3,  // 11: quorate.controller.v1.ListDeletionsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	16, // 12: quorate.controller.v1.ListDeletionsResponse.topics:type_name -> quorate.controller.v1.DeletingTopic
+	9,  // 13: quorate.controller.v1.DeletingTopic.replicas:type_name -> quorate.controller.v1.ReplicaStatus
+	3,  // 14: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	19, // 15: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
+	3,  // 16: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	41, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
+	3,  // 18: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	24, // 19: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
+	42, // 20: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
+	3,  // 21: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	27, // 22: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
+	40, // 23: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
+	3,  // 24: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	29, // 25: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
+	43, // 26: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
+	31, // 27: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
+	43, // 28: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
+	44, // 29: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
+	32, // 30: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
+	2,  // 31: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
+	3,  // 32: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	45, // 33: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	37, // 34: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
+	4,  // 35: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	22, // 36: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	25, // 37: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	28, // 38: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	10, // 39: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
+	14, // 40: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
+	17, // 41: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
+	20, // 42: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
+	33, // 43: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	35, // 44: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	38, // 45: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	5,  // 46: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	23, // 47: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	26, // 48: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	30, // 49: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	11, // 50: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
+	15, // 51: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
+	18, // 52: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
+	21, // 53: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
+	34, // 54: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	36, // 55: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	39, // 56: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	46, // [46:57] is the sub-list for method output_type
+	35, // [35:46] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }
@@ -2478,15 +2732,15 @@ func file_controller_v1_reader_proto_init() {
 	file_controller_v1_error_code_proto_init()
 	file_controller_v1_stream_proto_init()
 	file_controller_v1_reader_proto_msgTypes[0].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[26].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[29].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[30].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_reader_proto_rawDesc), len(file_controller_v1_reader_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	ReaderApi_ListBrokers_FullMethodName       = "/quorate.controller.v1.ReaderApi/ListBrokers"
 	ReaderApi_ListReassignments_FullMethodName = "/quorate.controller.v1.ReaderApi/ListReassignments"
 	ReaderApi_DescribeConfigs_FullMethodName   = "/quorate.controller.v1.ReaderApi/DescribeConfigs"
+	ReaderApi_DescribeFeatures_FullMethodName  = "/quorate.controller.v1.ReaderApi/DescribeFeatures"
 	ReaderApi_ListDeletions_FullMethodName     = "/quorate.controller.v1.ReaderApi/ListDeletions"
 	ReaderApi_CheckStop_FullMethodName         = "/quorate.controller.v1.ReaderApi/CheckStop"
 	ReaderApi_ReadLog_FullMethodName           = "/quorate.controller.v1.ReaderApi/ReadLog"
@@ -43,6 +44,8 @@ type ReaderApiClient interface {
 	ListBrokers(ctx context.Context, in *ListBrokersRequest, opts ...grpc.CallOption) (*ListBrokersResponse, error)
 	ListReassignments(ctx context.Context, in *ListReassignmentsRequest, opts ...grpc.CallOption) (*ListReassignmentsResponse, error)
 	DescribeConfigs(ctx context.Context, in *DescribeConfigsRequest, opts ...grpc.CallOption) (*DescribeConfigsResponse, error)
+	// Finalized levels of features, and the levels that each registered node supports.
+	DescribeFeatures(ctx context.Context, in *DescribeFeaturesRequest, opts ...grpc.CallOption) (*DescribeFeaturesResponse, error)
 	// Deleted topics whose data is not gone everywhere.
 	ListDeletions(ctx context.Context, in *ListDeletionsRequest, opts ...grpc.CallOption) (*ListDeletionsResponse, error)
 	// What would go below min ISR or lose its leader if a broker stopped now.
@@ -107,6 +110,16 @@ func (c *readerApiClient) DescribeConfigs(ctx context.Context, in *DescribeConfi
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DescribeConfigsResponse)
 	err := c.cc.Invoke(ctx, ReaderApi_DescribeConfigs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *readerApiClient) DescribeFeatures(ctx context.Context, in *DescribeFeaturesRequest, opts ...grpc.CallOption) (*DescribeFeaturesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DescribeFeaturesResponse)
+	err := c.cc.Invoke(ctx, ReaderApi_DescribeFeatures_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +214,8 @@ type ReaderApiServer interface {
 	ListBrokers(context.Context, *ListBrokersRequest) (*ListBrokersResponse, error)
 	ListReassignments(context.Context, *ListReassignmentsRequest) (*ListReassignmentsResponse, error)
 	DescribeConfigs(context.Context, *DescribeConfigsRequest) (*DescribeConfigsResponse, error)
+	// Finalized levels of features, and the levels that each registered node supports.
+	DescribeFeatures(context.Context, *DescribeFeaturesRequest) (*DescribeFeaturesResponse, error)
 	// Deleted topics whose data is not gone everywhere.
 	ListDeletions(context.Context, *ListDeletionsRequest) (*ListDeletionsResponse, error)
 	// What would go below min ISR or lose its leader if a broker stopped now.
@@ -233,6 +248,9 @@ func (UnimplementedReaderApiServer) ListReassignments(context.Context, *ListReas
 }
 func (UnimplementedReaderApiServer) DescribeConfigs(context.Context, *DescribeConfigsRequest) (*DescribeConfigsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DescribeConfigs not implemented")
+}
+func (UnimplementedReaderApiServer) DescribeFeatures(context.Context, *DescribeFeaturesRequest) (*DescribeFeaturesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DescribeFeatures not implemented")
 }
 func (UnimplementedReaderApiServer) ListDeletions(context.Context, *ListDeletionsRequest) (*ListDeletionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDeletions not implemented")
@@ -334,6 +352,24 @@ func _ReaderApi_DescribeConfigs_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ReaderApiServer).DescribeConfigs(ctx, req.(*DescribeConfigsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReaderApi_DescribeFeatures_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DescribeFeaturesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReaderApiServer).DescribeFeatures(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReaderApi_DescribeFeatures_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReaderApiServer).DescribeFeatures(ctx, req.(*DescribeFeaturesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -450,6 +486,10 @@ var ReaderApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DescribeConfigs",
 			Handler:    _ReaderApi_DescribeConfigs_Handler,
+		},
+		{
+			MethodName: "DescribeFeatures",
+			Handler:    _ReaderApi_DescribeFeatures_Handler,
 		},
 		{
 			MethodName: "ListDeletions",

@@ -115,6 +115,8 @@ const (
 	ChangeReason_CHANGE_REASON_CREATED                ChangeReason = 16
 	ChangeReason_CHANGE_REASON_RECOVERED              ChangeReason = 17
 	ChangeReason_CHANGE_REASON_CONFIG                 ChangeReason = 18
+	// A feature was taken to another level.
+	ChangeReason_CHANGE_REASON_FEATURE ChangeReason = 19
 )
 
 // Enum value maps for ChangeReason.
@@ -139,6 +141,7 @@ var (
 		16: "CHANGE_REASON_CREATED",
 		17: "CHANGE_REASON_RECOVERED",
 		18: "CHANGE_REASON_CONFIG",
+		19: "CHANGE_REASON_FEATURE",
 	}
 	ChangeReason_value = map[string]int32{
 		"CHANGE_REASON_UNSPECIFIED":            0,
@@ -160,6 +163,7 @@ var (
 		"CHANGE_REASON_CREATED":                16,
 		"CHANGE_REASON_RECOVERED":              17,
 		"CHANGE_REASON_CONFIG":                 18,
+		"CHANGE_REASON_FEATURE":                19,
 	}
 )
 
@@ -2232,7 +2236,7 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x13STOP_KIND_NEVER_RAN\x10\x01\x12\x13\n" +
 	"\x0fSTOP_KIND_CLEAN\x10\x02\x12\x1b\n" +
 	"\x17STOP_KIND_PROCESS_CRASH\x10\x03\x12\x1b\n" +
-	"\x17STOP_KIND_MACHINE_CRASH\x10\x04*\xed\x04\n" +
+	"\x17STOP_KIND_MACHINE_CRASH\x10\x04*\x88\x05\n" +
 	"\fChangeReason\x12\x1d\n" +
 	"\x19CHANGE_REASON_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_REASON_LAG\x10\x01\x12\x1b\n" +
@@ -2253,7 +2257,8 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"$CHANGE_REASON_REASSIGNMENT_CANCELLED\x10\x0f\x12\x19\n" +
 	"\x15CHANGE_REASON_CREATED\x10\x10\x12\x1b\n" +
 	"\x17CHANGE_REASON_RECOVERED\x10\x11\x12\x18\n" +
-	"\x14CHANGE_REASON_CONFIG\x10\x12*\x87\x01\n" +
+	"\x14CHANGE_REASON_CONFIG\x10\x12\x12\x19\n" +
+	"\x15CHANGE_REASON_FEATURE\x10\x13*\x87\x01\n" +
 	"\x13LeaderRecoveryState\x12%\n" +
 	"!LEADER_RECOVERY_STATE_UNSPECIFIED\x10\x00\x12#\n" +
 	"\x1fLEADER_RECOVERY_STATE_RECOVERED\x10\x01\x12$\n" +

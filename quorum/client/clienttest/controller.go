@@ -48,6 +48,8 @@ type Handlers struct {
 	ElectLeaders                func(context.Context, *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error)
 	AlterPartitionReassignments func(context.Context, *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker            func(context.Context, *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error)
+	UpdateFeatures              func(context.Context, *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error)
+	DescribeFeatures            func(context.Context, *controllerpb.DescribeFeaturesRequest) (*controllerpb.DescribeFeaturesResponse, error)
 	ListReassignments           func(context.Context, *controllerpb.ListReassignmentsRequest) (*controllerpb.ListReassignmentsResponse, error)
 	ListDeletions               func(context.Context, *controllerpb.ListDeletionsRequest) (*controllerpb.ListDeletionsResponse, error)
 	CheckStop                   func(context.Context, *controllerpb.CheckStopRequest) (*controllerpb.CheckStopResponse, error)

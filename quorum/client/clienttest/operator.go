@@ -41,6 +41,18 @@ func (c *Controller) UnregisterBroker(ctx context.Context, r *controllerpb.Unreg
 	return unary(ctx, r, h.UnregisterBroker)
 }
 
+// UpdateFeatures implements OperatorApi.
+func (c *Controller) UpdateFeatures(ctx context.Context, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.UpdateFeatures)
+}
+
+// DescribeFeatures implements ReaderApi.
+func (c *Controller) DescribeFeatures(ctx context.Context, r *controllerpb.DescribeFeaturesRequest) (*controllerpb.DescribeFeaturesResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.DescribeFeatures)
+}
+
 // ListReassignments implements ReaderApi.
 func (c *Controller) ListReassignments(ctx context.Context, r *controllerpb.ListReassignmentsRequest) (*controllerpb.ListReassignmentsResponse, error) {
 	h, _ := c.now()

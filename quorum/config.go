@@ -54,7 +54,7 @@ type Config struct {
 	DirectoryID image.UUID
 	// IncarnationID is drawn anew by each process.
 	IncarnationID image.UUID
-	// DataDir is the node's data directory; Raft's files are in its folder "raft".
+	// DataDir is the node's data directory; Raft's files are in its folder "raft", the history in "history".
 	DataDir string
 
 	// GRPCAddress and RaftAddress are the addresses that are bound. Listeners are what others are told.
@@ -93,6 +93,11 @@ type Config struct {
 	// elections. A change of the config acts at once; this catches what was missed. Default 5 min, as in Kafka.
 	UncleanCheckInterval time.Duration
 
+	// HistoryRetentionTime and HistoryRetentionBytes bound the history of applied entries in the folder "history", by whole
+	// segments, whichever is reached first; a negative one: no history is kept. Defaults 7 days and 1 GiB.
+	HistoryRetentionTime  time.Duration
+	HistoryRetentionBytes int64
+
 	// Limits and Defaults are given to every decision.
 	Limits   controller.Limits
 	Defaults controller.Defaults
@@ -121,6 +126,8 @@ func (c *Config) Validate() error {
 	setDefault(&c.VerifyEvery, 1024)
 	setDefault(&c.ImbalanceCheckInterval, 5*time.Minute)
 	setDefault(&c.UncleanCheckInterval, 5*time.Minute)
+	setDefault(&c.HistoryRetentionTime, 7*24*time.Hour)
+	setDefault(&c.HistoryRetentionBytes, 1<<30)
 	switch {
 	case c.ClusterID == "":
 		return errors.New("quorum: ClusterID is empty; format the data directory")

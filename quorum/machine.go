@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/history"
 )
 
 // recentImagesMax and recentRecordsMax bound the images kept for reads at an offset, by their number and by the records
@@ -27,6 +28,8 @@ const (
 type machine struct {
 	*fsm.FSM
 	claim atomic.Pointer[lastClaim]
+	// history gets what was applied; nil: none is kept.
+	history *history.History
 
 	// mu is held from before an image is published until it is among the recent ones, so that whoever has waited for an
 	// offset finds it there.
@@ -50,6 +53,7 @@ func (m *machine) Apply(l *raft.Log) any {
 func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := m.Image().Offset()
 	results := m.FSM.ApplyBatch(logs)
 	for i, result := range results {
 		switch r := result.(type) {
@@ -61,7 +65,20 @@ func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 			}
 		}
 	}
+	m.remember(before, len(logs))
 	return results
+}
+
+// remember hands the entries after an offset, which are published by now, to the history. It moves pointers.
+func (m *machine) remember(after image.MetadataOffset, max int) {
+	if m.history == nil {
+		return
+	}
+	entries, ok := m.After(after, max)
+	m.history.Offer(entries)
+	if !ok {
+		m.history.Missed()
+	}
 }
 
 // Restore implements raft.FSM. The images before it belong to the same history, but what lies between is not known.
@@ -72,7 +89,16 @@ func (m *machine) Restore(rc io.ReadCloser) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.recent = append([]*image.Image(nil), m.Image())
+	if m.history != nil {
+		m.history.Restored(m.mark())
+	}
 	return nil
+}
+
+// mark is where the machine stands.
+func (m *machine) mark() history.Mark {
+	im := m.Image()
+	return history.Mark{Offset: im.Offset(), Chain: im.Chain()}
 }
 
 func (m *machine) noteClaim(l *raft.Log, r fsm.ClaimResult) {

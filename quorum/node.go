@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,8 @@ type Node struct {
 	health      *health.Server
 	client      *client.Client
 	attached    *Attachment
+	// replaying has a token for each image that is built from the log.
+	replaying chan struct{}
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
 	open atomic.Bool
 }
@@ -62,7 +65,10 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, fsm: &machine{FSM: inner}}
+	n := &Node{cfg: cfg, fsm: &machine{FSM: inner}, replaying: make(chan struct{}, replaysMax)}
+	if err := n.makeHistory(); err != nil {
+		return nil, err
+	}
 	n.raft = raftnode.New(raftnode.Config{
 		Env: cfg.Env, Logger: cfg.Logger, FSM: n.fsm, ClusterID: cfg.ClusterID,
 		ID:            raftnode.ServerID{NodeID: int32(cfg.NodeID), DirectoryID: cfg.DirectoryID.String()},
@@ -102,6 +108,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("quorum: listen for GRPC on %s: %w; free the port or correct listeners", n.cfg.GRPCAddress, err)
 	}
 	listener = n.connections.Count(listener, n.cfg.TLS)
+	endHistory := n.runHistory(ctx) // before Raft gives the machine what it has
+	defer endHistory()
 	if err := n.raft.Open(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -196,7 +204,8 @@ func (n *Node) Register(r prometheus.Registerer) error {
 			return float64(read())
 		}
 	}
-	for _, c := range append(n.connections.Collectors(), append(n.handshakes(), newStateCollector(n.fsm.Image))...) {
+	collectors := slices.Concat(n.connections.Collectors(), n.handshakes(), n.historyCollectors(), []prometheus.Collector{newStateCollector(n.fsm.Image)})
+	for _, c := range collectors {
 		if err := r.Register(c); err != nil {
 			return err
 		}

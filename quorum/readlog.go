@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"io"
 	"sort"
 
 	"google.golang.org/grpc/codes"
@@ -12,37 +11,23 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/history"
 )
 
-// ReadLog implements [reader.LogSource]: the applied entries with the records from to end, each whole. The log is judged
-// anew, so that fenced entries are left out. OFFSET_OUT_OF_RANGE if the log begins later.
-func (n *Node) ReadLog(ctx context.Context, from, end image.MetadataOffset, take func(*controllerpb.EntryFrame) error) error {
+// ReadLog implements [reader.LogSource].
+func (n *Node) ReadLog(ctx context.Context, r *controllerpb.ReadLogRequest, end image.MetadataOffset, take func(*controllerpb.ReadLogResponse) error) error {
+	from := image.MetadataOffset(max(0, r.GetFromOffset()))
+	first := true
 	if from > end {
 		return nil
 	}
-	walker, err := n.walkFrom(from)
-	for err == nil {
-		var e *fsm.Entry
-		if e, err = walker.Next(); err != nil {
-			break
+	return n.pieces(ctx, from, end, nil, func(p history.Piece) error {
+		if first && p.Gap != nil && !r.GetFromOldest() {
+			return n.beginsLater(from, p.Gap.To+1)
 		}
-		if e.LastOffset >= from {
-			if err := take(frameOf(e)); err != nil {
-				return err
-			}
-		}
-		if e.LastOffset >= end {
-			return nil
-		}
-		err = ctx.Err()
-	}
-	if errors.Is(err, fsm.ErrCompacted) {
-		return n.beginsLater(from, end)
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+		first = false
+		return take(logPiece(p))
+	})
 }
 
 // walkFrom walks all entries since a place before the one that holds the record.
@@ -55,18 +40,33 @@ func (n *Node) walkFrom(from image.MetadataOffset) (*fsm.Walker, error) {
 	return fsm.NewWalker(logReader{n.raft}, start, start.Offset, n.fsm.AppliedIndex()), nil
 }
 
-// beginsLater names the oldest record that the log still has, or the next one if it has none.
-func (n *Node) beginsLater(from, end image.MetadataOffset) error {
-	oldest := from + image.MetadataOffset(sort.Search(int(end-from)+1, func(i int) bool {
+// logBegins is the oldest record that the Raft log still has between two offsets, or the next one if it has none.
+func (n *Node) logBegins(from, end image.MetadataOffset) image.MetadataOffset {
+	return from + image.MetadataOffset(sort.Search(int(end-from)+1, func(i int) bool {
 		walker, err := n.walkFrom(from + image.MetadataOffset(i))
 		if err == nil {
 			_, err = walker.Next()
 		}
 		return !errors.Is(err, fsm.ErrCompacted)
 	}))
+}
+
+// beginsLater names the oldest record that this node still has.
+func (n *Node) beginsLater(from, oldest image.MetadataOffset) error {
 	return client.RefusalStatus(codes.OutOfRange, &controllerpb.RefusalDetail{Error: controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE,
-		"the log of node %v does not reach back to metadata offset %d: older records are in a snapshot only; it begins at %d; ask from there, or another controller",
+		"log and history of node %v do not reach back to metadata offset %d; they begin at %d; ask from there, or another controller",
 		n.cfg.NodeID, from, oldest)}).Err()
+}
+
+func logPiece(p history.Piece) *controllerpb.ReadLogResponse {
+	if p.Gap != nil {
+		return &controllerpb.ReadLogResponse{Gap: gapMessage(*p.Gap)}
+	}
+	return &controllerpb.ReadLogResponse{Entry: frameOf(p.Entry)}
+}
+
+func gapMessage(g history.Gap) *controllerpb.HistoryGap {
+	return &controllerpb.HistoryGap{FromOffset: int64(g.From), ToOffset: int64(g.To), Reason: g.Reason.String()}
 }
 
 func frameOf(e *fsm.Entry) *controllerpb.EntryFrame {

@@ -77,7 +77,7 @@ func TestLogIsReadFromAnyOffset(t *testing.T) {
 func TestCompactedLogNamesWhereItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := quorumtest.Start(t, quorumtest.Options{Controllers: 1, Configure: func(cfg *quorum.Config) {
-			cfg.SnapshotEntries, cfg.TrailingEntries = 10, 2
+			cfg.SnapshotEntries, cfg.TrailingEntries, cfg.HistoryRetentionBytes = 10, 2, -1 // no history
 		}})
 		c.RegisterBroker(t, 1)
 		for i := range 20 {
@@ -97,7 +97,7 @@ func TestCompactedLogNamesWhereItBegins(t *testing.T) {
 		}
 		var node, asked, begins int64
 		text := err.Error()[len("rpc error: code = OutOfRange desc = OFFSET_OUT_OF_RANGE: "):]
-		if _, err := fmt.Sscanf(text, "the log of node %d does not reach back to metadata offset %d: older records are in a snapshot only; it begins at %d;",
+		if _, err := fmt.Sscanf(text, "log and history of node %d do not reach back to metadata offset %d; they begin at %d;",
 			&node, &asked, &begins); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

@@ -50,6 +50,7 @@ var MethodRoles = map[string]Role{
 	controllerpb.ReaderApi_ListDeletions_FullMethodName:       RoleReader,
 	controllerpb.ReaderApi_CheckStop_FullMethodName:           RoleReader,
 	controllerpb.ReaderApi_ReadLog_FullMethodName:             RoleReader,
+	controllerpb.ReaderApi_ReadHistory_FullMethodName:         RoleReader,
 	controllerpb.ReaderApi_DumpImage_FullMethodName:           RoleReader,
 	controllerpb.ReaderApi_NodeStatus_FullMethodName:          RoleReader,
 	controllerpb.ReaderApi_WaitMetadata_FullMethodName:        RoleReader,

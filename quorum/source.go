@@ -6,9 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
@@ -27,19 +24,6 @@ func (n *Node) Read(ctx context.Context, options *controllerpb.ReadOptions) (*im
 	}
 	r, err := n.loop.do(ctx, &operation{ctx: ctx, cause: &metadatapb.Cause{Name: "Read", Principal: principalOf(ctx)}})
 	return r.image, refusal(err, n.activeController())
-}
-
-// ReadAt returns the image at an offset, among those that were the newest not long ago.
-func (n *Node) ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error) {
-	if _, err := n.fsm.WaitOffset(ctx, offset); err != nil {
-		return nil, refusal(err, nil)
-	}
-	im, oldest, ok := n.fsm.imageAt(offset)
-	if !ok {
-		return nil, status.Errorf(codes.OutOfRange,
-			"the image at metadata offset %d is not kept: an entry may end elsewhere, or it is older than %d, the oldest one; ask for one that `quorum status` shows", offset, oldest)
-	}
-	return im, nil
 }
 
 // Heard returns what this controller heard of a broker while it is active.

@@ -24,8 +24,9 @@ func (a *app) metadataLogCommand() *cobra.Command {
 		Use:   "log",
 		Short: "Print the records of the metadata log one by one",
 		Long: "Print the records of the metadata log one by one, each after its metadata offset, under a line for each entry that tells Raft's\n" +
-			"index, the controller epoch, the time, and what decided it. The log reaches back to the last snapshots; a refusal names where\n" +
-			"it begins. With -o json each entry is a document on a line of its own.",
+			"index, the controller epoch, the time, and what decided it. The log reaches back as far as the history that controllers keep\n" +
+			"(metadata.history.retention.*); a refusal names where it begins, and what is missing later is told where it would be. With\n" +
+			"-o json each entry, and each gap, is a document on a line of its own.",
 		Example: "  quorate metadata log --from 800\n  quorate metadata log --from 812 --to 812 --node 1002",
 		Args:    cobra.NoArgs,
 	}
@@ -66,6 +67,14 @@ func (a *app) metadataLog(ctx context.Context, r *readFlags, want logRange) erro
 			if err != nil {
 				return err
 			}
+			if g := piece.GetGap(); g != nil {
+				if g.GetFromOffset() > want.to {
+					return nil
+				}
+				a.showGap(g)
+				want.from = g.GetToOffset() + 1
+				continue
+			}
 			frame := piece.GetEntry()
 			if frame.GetBaseOffset() > want.to {
 				return nil
@@ -78,6 +87,19 @@ func (a *app) metadataLog(ctx context.Context, r *readFlags, want logRange) erro
 		}
 	})
 	return err
+}
+
+// showGap tells of records that the node does not have.
+func (a *app) showGap(g *controllerpb.HistoryGap) {
+	if a.json() {
+		a.print(object{{"gap", gapJSON(g)}})
+		return
+	}
+	a.printf("gap %d..%d: %s", g.GetFromOffset(), g.GetToOffset(), g.GetReason())
+}
+
+func gapJSON(g *controllerpb.HistoryGap) object {
+	return object{{"fromOffset", g.GetFromOffset()}, {"toOffset", g.GetToOffset()}, {"reason", g.GetReason()}}
 }
 
 // showEntry prints the records of an entry that are wanted, with the decisions that they belong to.

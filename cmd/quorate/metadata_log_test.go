@@ -46,9 +46,15 @@ func TestMetadataLog(t *testing.T) {
 		h.ReadLog = func(r *controllerpb.ReadLogRequest, s grpc.ServerStreamingServer[controllerpb.ReadLogResponse]) error {
 			if r.GetFromOffset() < 10 {
 				return refusal(controllerpb.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE,
-					"the log of node 1001 does not reach back to metadata offset 0: older records are in a snapshot only; it begins at 10; ask from there, or another controller")
+					"log and history of node 1001 do not reach back to metadata offset 0; they begin at 10; ask from there, or another controller")
 			}
-			for _, e := range log {
+			for i, e := range log {
+				if i == 1 && r.GetFromOffset() == 11 {
+					if err := s.Send(&controllerpb.ReadLogResponse{Gap: &controllerpb.HistoryGap{FromOffset: 12, ToOffset: 13, Reason: "a file is damaged"}}); err != nil {
+						return err
+					}
+					continue
+				}
 				if e.GetBaseOffset()+int64(e.GetRecords()) <= r.GetFromOffset() {
 					continue
 				}

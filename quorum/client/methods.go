@@ -36,6 +36,7 @@ var repeats = map[string]Repeat{
 	controllerpb.ReaderApi_ListDeletions_FullMethodName:                 RepeatAlways,
 	controllerpb.ReaderApi_CheckStop_FullMethodName:                     RepeatAlways,
 	controllerpb.ReaderApi_ReadLog_FullMethodName:                       RepeatAlways,
+	controllerpb.ReaderApi_ReadHistory_FullMethodName:                   RepeatAlways,
 	controllerpb.ReaderApi_DescribeTopics_FullMethodName:                RepeatAlways,
 	controllerpb.ReaderApi_ListBrokers_FullMethodName:                   RepeatAlways,
 	controllerpb.ReaderApi_DumpImage_FullMethodName:                     RepeatAlways,

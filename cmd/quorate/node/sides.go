@@ -56,6 +56,7 @@ func (c *Config) controller(id Identity) quorum.Config {
 		Listeners: listenersProto(c.AdvertisedListeners), Bootstrap: c.bootstrap(),
 		ElectionTimeout: c.ElectionTimeout, HeartbeatInterval: c.HeartbeatInterval, SessionTimeout: c.SessionTimeout,
 		SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes, TrailingEntries: c.TrailingEntries,
+		HistoryRetentionTime: orNone(c.HistoryRetentionTime), HistoryRetentionBytes: orNone(c.HistoryRetentionBytes),
 		LeaderRebalance: c.AutoLeaderRebalance, ImbalanceCheckInterval: c.ImbalanceCheckInterval, Settings: c,
 		Limits: controller.Limits{
 			RecordsMax: c.BatchRecordsMax, BytesMax: c.BatchBytesMax, SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval,
@@ -65,6 +66,14 @@ func (c *Config) controller(id Identity) quorum.Config {
 			UncleanLeaderElection: c.UncleanLeaderElection, EligibleLeaderReplicas: c.EligibleLeaderReplicas,
 		},
 	}
+}
+
+// orNone makes a retention of 0 one that keeps nothing.
+func orNone[T ~int64](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
 }
 
 func listenersProto(ls []image.Listener) []*metadatapb.Listener {

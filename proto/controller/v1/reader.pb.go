@@ -139,6 +139,68 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 	return file_controller_v1_reader_proto_rawDescGZIP(), []int{1}
 }
 
+// PartitionEventKind tells what happened to a partition.
+type PartitionEventKind int32
+
+const (
+	PartitionEventKind_PARTITION_EVENT_KIND_UNSPECIFIED PartitionEventKind = 0
+	PartitionEventKind_PARTITION_EVENT_KIND_CREATED     PartitionEventKind = 1
+	PartitionEventKind_PARTITION_EVENT_KIND_CHANGED     PartitionEventKind = 2
+	// Its topic was deleted.
+	PartitionEventKind_PARTITION_EVENT_KIND_REMOVED PartitionEventKind = 3
+	// A broker holds nothing more of the deleted topic.
+	PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETED PartitionEventKind = 4
+	// A broker could not remove its data of the deleted topic.
+	PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED PartitionEventKind = 5
+)
+
+// Enum value maps for PartitionEventKind.
+var (
+	PartitionEventKind_name = map[int32]string{
+		0: "PARTITION_EVENT_KIND_UNSPECIFIED",
+		1: "PARTITION_EVENT_KIND_CREATED",
+		2: "PARTITION_EVENT_KIND_CHANGED",
+		3: "PARTITION_EVENT_KIND_REMOVED",
+		4: "PARTITION_EVENT_KIND_REPLICA_DELETED",
+		5: "PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED",
+	}
+	PartitionEventKind_value = map[string]int32{
+		"PARTITION_EVENT_KIND_UNSPECIFIED":             0,
+		"PARTITION_EVENT_KIND_CREATED":                 1,
+		"PARTITION_EVENT_KIND_CHANGED":                 2,
+		"PARTITION_EVENT_KIND_REMOVED":                 3,
+		"PARTITION_EVENT_KIND_REPLICA_DELETED":         4,
+		"PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED": 5,
+	}
+)
+
+func (x PartitionEventKind) Enum() *PartitionEventKind {
+	p := new(PartitionEventKind)
+	*p = x
+	return p
+}
+
+func (x PartitionEventKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PartitionEventKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_controller_v1_reader_proto_enumTypes[2].Descriptor()
+}
+
+func (PartitionEventKind) Type() protoreflect.EnumType {
+	return &file_controller_v1_reader_proto_enumTypes[2]
+}
+
+func (x PartitionEventKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PartitionEventKind.Descriptor instead.
+func (PartitionEventKind) EnumDescriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{2}
+}
+
 // ConfigSource tells where a value in force comes from.
 type ConfigSource int32
 
@@ -183,11 +245,11 @@ func (x ConfigSource) String() string {
 }
 
 func (ConfigSource) Descriptor() protoreflect.EnumDescriptor {
-	return file_controller_v1_reader_proto_enumTypes[2].Descriptor()
+	return file_controller_v1_reader_proto_enumTypes[3].Descriptor()
 }
 
 func (ConfigSource) Type() protoreflect.EnumType {
-	return &file_controller_v1_reader_proto_enumTypes[2]
+	return &file_controller_v1_reader_proto_enumTypes[3]
 }
 
 func (x ConfigSource) Number() protoreflect.EnumNumber {
@@ -196,7 +258,7 @@ func (x ConfigSource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConfigSource.Descriptor instead.
 func (ConfigSource) EnumDescriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{2}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{3}
 }
 
 // ReadOptions choose which image answers. Default: the active controller's, strongly consistent.
@@ -1238,7 +1300,11 @@ type ReadLogRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Options *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
 	// First record that is wanted.
-	FromOffset    int64 `protobuf:"varint,2,opt,name=from_offset,json=fromOffset,proto3" json:"from_offset,omitempty"`
+	FromOffset int64 `protobuf:"varint,2,opt,name=from_offset,json=fromOffset,proto3" json:"from_offset,omitempty"`
+	// Last record that is wanted. Default: the newest.
+	ToOffset *int64 `protobuf:"varint,3,opt,name=to_offset,json=toOffset,proto3,oneof" json:"to_offset,omitempty"`
+	// Tell what is missing at the beginning as a gap. Default: refuse with OFFSET_OUT_OF_RANGE.
+	FromOldest    bool `protobuf:"varint,4,opt,name=from_oldest,json=fromOldest,proto3" json:"from_oldest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,9 +1353,25 @@ func (x *ReadLogRequest) GetFromOffset() int64 {
 	return 0
 }
 
+func (x *ReadLogRequest) GetToOffset() int64 {
+	if x != nil && x.ToOffset != nil {
+		return *x.ToOffset
+	}
+	return 0
+}
+
+func (x *ReadLogRequest) GetFromOldest() bool {
+	if x != nil {
+		return x.FromOldest
+	}
+	return false
+}
+
+// ReadLogResponse is an entry or a gap.
 type ReadLogResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entry         *EntryFrame            `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	Gap           *HistoryGap            `protobuf:"bytes,2,opt,name=gap,proto3" json:"gap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1331,6 +1413,659 @@ func (x *ReadLogResponse) GetEntry() *EntryFrame {
 	return nil
 }
 
+func (x *ReadLogResponse) GetGap() *HistoryGap {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
+// HistoryGap is a range of metadata offsets whose entries are not there, both ends included.
+type HistoryGap struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromOffset int64                  `protobuf:"varint,1,opt,name=from_offset,json=fromOffset,proto3" json:"from_offset,omitempty"`
+	ToOffset   int64                  `protobuf:"varint,2,opt,name=to_offset,json=toOffset,proto3" json:"to_offset,omitempty"`
+	// Why, in words.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryGap) Reset() {
+	*x = HistoryGap{}
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryGap) ProtoMessage() {}
+
+func (x *HistoryGap) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryGap.ProtoReflect.Descriptor instead.
+func (*HistoryGap) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *HistoryGap) GetFromOffset() int64 {
+	if x != nil {
+		return x.FromOffset
+	}
+	return 0
+}
+
+func (x *HistoryGap) GetToOffset() int64 {
+	if x != nil {
+		return x.ToOffset
+	}
+	return 0
+}
+
+func (x *HistoryGap) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReadHistoryRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Options *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
+	// The topic that has the name now; or by its id, also a deleted one. One of both.
+	Topic         string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	TopicId       []byte `protobuf:"bytes,3,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partition     int32  `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadHistoryRequest) Reset() {
+	*x = ReadHistoryRequest{}
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadHistoryRequest) ProtoMessage() {}
+
+func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadHistoryRequest.ProtoReflect.Descriptor instead.
+func (*ReadHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ReadHistoryRequest) GetOptions() *ReadOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *ReadHistoryRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ReadHistoryRequest) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *ReadHistoryRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+// ReadHistoryResponse is the head, then events and gaps in the order of their offsets.
+type ReadHistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Piece:
+	//
+	//	*ReadHistoryResponse_Head
+	//	*ReadHistoryResponse_Event
+	//	*ReadHistoryResponse_Gap
+	Piece         isReadHistoryResponse_Piece `protobuf_oneof:"piece"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadHistoryResponse) Reset() {
+	*x = ReadHistoryResponse{}
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadHistoryResponse) ProtoMessage() {}
+
+func (x *ReadHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadHistoryResponse.ProtoReflect.Descriptor instead.
+func (*ReadHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ReadHistoryResponse) GetPiece() isReadHistoryResponse_Piece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *ReadHistoryResponse) GetHead() *HistoryHead {
+	if x != nil {
+		if x, ok := x.Piece.(*ReadHistoryResponse_Head); ok {
+			return x.Head
+		}
+	}
+	return nil
+}
+
+func (x *ReadHistoryResponse) GetEvent() *PartitionEvent {
+	if x != nil {
+		if x, ok := x.Piece.(*ReadHistoryResponse_Event); ok {
+			return x.Event
+		}
+	}
+	return nil
+}
+
+func (x *ReadHistoryResponse) GetGap() *HistoryGap {
+	if x != nil {
+		if x, ok := x.Piece.(*ReadHistoryResponse_Gap); ok {
+			return x.Gap
+		}
+	}
+	return nil
+}
+
+type isReadHistoryResponse_Piece interface {
+	isReadHistoryResponse_Piece()
+}
+
+type ReadHistoryResponse_Head struct {
+	Head *HistoryHead `protobuf:"bytes,1,opt,name=head,proto3,oneof"`
+}
+
+type ReadHistoryResponse_Event struct {
+	Event *PartitionEvent `protobuf:"bytes,2,opt,name=event,proto3,oneof"`
+}
+
+type ReadHistoryResponse_Gap struct {
+	Gap *HistoryGap `protobuf:"bytes,3,opt,name=gap,proto3,oneof"`
+}
+
+func (*ReadHistoryResponse_Head) isReadHistoryResponse_Piece() {}
+
+func (*ReadHistoryResponse_Event) isReadHistoryResponse_Piece() {}
+
+func (*ReadHistoryResponse_Gap) isReadHistoryResponse_Piece() {}
+
+type HistoryHead struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// Empty if only the id is known.
+	Topic     string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	TopicId   []byte `protobuf:"bytes,3,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partition int32  `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	// From this offset on nothing is missing.
+	CompleteFrom int64 `protobuf:"varint,5,opt,name=complete_from,json=completeFrom,proto3" json:"complete_from,omitempty"`
+	// Other topics that had the name, oldest first.
+	Former        []*FormerTopic `protobuf:"bytes,6,rep,name=former,proto3" json:"former,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryHead) Reset() {
+	*x = HistoryHead{}
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryHead) ProtoMessage() {}
+
+func (x *HistoryHead) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryHead.ProtoReflect.Descriptor instead.
+func (*HistoryHead) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *HistoryHead) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *HistoryHead) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *HistoryHead) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *HistoryHead) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *HistoryHead) GetCompleteFrom() int64 {
+	if x != nil {
+		return x.CompleteFrom
+	}
+	return 0
+}
+
+func (x *HistoryHead) GetFormer() []*FormerTopic {
+	if x != nil {
+		return x.Former
+	}
+	return nil
+}
+
+// FormerTopic is a topic that was deleted.
+type FormerTopic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopicId       []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	CreatedOffset int64                  `protobuf:"varint,2,opt,name=created_offset,json=createdOffset,proto3" json:"created_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FormerTopic) Reset() {
+	*x = FormerTopic{}
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FormerTopic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FormerTopic) ProtoMessage() {}
+
+func (x *FormerTopic) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FormerTopic.ProtoReflect.Descriptor instead.
+func (*FormerTopic) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *FormerTopic) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *FormerTopic) GetCreatedOffset() int64 {
+	if x != nil {
+		return x.CreatedOffset
+	}
+	return 0
+}
+
+// PartitionEvent is one record that is about the partition.
+type PartitionEvent struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	// Active controller's clock when it was decided, in milliseconds since the epoch.
+	TimeMs int64              `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Kind   PartitionEventKind `protobuf:"varint,3,opt,name=kind,proto3,enum=quorate.controller.v1.PartitionEventKind" json:"kind,omitempty"`
+	// What changed, in the order of Partition's fields as topic describe shows them.
+	Changes []*FieldChange `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
+	// States of the partition that the record crosses, in order; empty if it stays in one.
+	States []string        `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`
+	Reason v1.ChangeReason `protobuf:"varint,6,opt,name=reason,proto3,enum=quorate.metadata.v1.ChangeReason" json:"reason,omitempty"`
+	Cause  *v1.Cause       `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`
+	// The cause in words.
+	Text            string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
+	ControllerEpoch uint64 `protobuf:"varint,9,opt,name=controller_epoch,json=controllerEpoch,proto3" json:"controller_epoch,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PartitionEvent) Reset() {
+	*x = PartitionEvent{}
+	mi := &file_controller_v1_reader_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionEvent) ProtoMessage() {}
+
+func (x *PartitionEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionEvent.ProtoReflect.Descriptor instead.
+func (*PartitionEvent) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PartitionEvent) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *PartitionEvent) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *PartitionEvent) GetKind() PartitionEventKind {
+	if x != nil {
+		return x.Kind
+	}
+	return PartitionEventKind_PARTITION_EVENT_KIND_UNSPECIFIED
+}
+
+func (x *PartitionEvent) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *PartitionEvent) GetStates() []string {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *PartitionEvent) GetReason() v1.ChangeReason {
+	if x != nil {
+		return x.Reason
+	}
+	return v1.ChangeReason(0)
+}
+
+func (x *PartitionEvent) GetCause() *v1.Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return nil
+}
+
+func (x *PartitionEvent) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *PartitionEvent) GetControllerEpoch() uint64 {
+	if x != nil {
+		return x.ControllerEpoch
+	}
+	return 0
+}
+
+// FieldChange is a field of a partition before and after.
+type FieldChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// leader, leaderEpoch, partitionEpoch, replicas, isr, elr, lastKnownElr, addingReplicas, removingReplicas or leaderRecoveryState.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// Absent: there was none, or it is not known.
+	Old *HistoryValue `protobuf:"bytes,2,opt,name=old,proto3" json:"old,omitempty"`
+	// Absent: it is not known.
+	New           *HistoryValue `protobuf:"bytes,3,opt,name=new,proto3" json:"new,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldChange) Reset() {
+	*x = FieldChange{}
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldChange) ProtoMessage() {}
+
+func (x *FieldChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
+func (*FieldChange) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *FieldChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldChange) GetOld() *HistoryValue {
+	if x != nil {
+		return x.Old
+	}
+	return nil
+}
+
+func (x *FieldChange) GetNew() *HistoryValue {
+	if x != nil {
+		return x.New
+	}
+	return nil
+}
+
+type HistoryValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*HistoryValue_Number
+	//	*HistoryValue_Ids
+	//	*HistoryValue_Text
+	Kind          isHistoryValue_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryValue) Reset() {
+	*x = HistoryValue{}
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryValue) ProtoMessage() {}
+
+func (x *HistoryValue) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryValue.ProtoReflect.Descriptor instead.
+func (*HistoryValue) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *HistoryValue) GetKind() isHistoryValue_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *HistoryValue) GetNumber() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*HistoryValue_Number); ok {
+			return x.Number
+		}
+	}
+	return 0
+}
+
+func (x *HistoryValue) GetIds() *v1.BrokerIds {
+	if x != nil {
+		if x, ok := x.Kind.(*HistoryValue_Ids); ok {
+			return x.Ids
+		}
+	}
+	return nil
+}
+
+func (x *HistoryValue) GetText() string {
+	if x != nil {
+		if x, ok := x.Kind.(*HistoryValue_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+type isHistoryValue_Kind interface {
+	isHistoryValue_Kind()
+}
+
+type HistoryValue_Number struct {
+	// -1: no leader.
+	Number int64 `protobuf:"varint,1,opt,name=number,proto3,oneof"`
+}
+
+type HistoryValue_Ids struct {
+	Ids *v1.BrokerIds `protobuf:"bytes,2,opt,name=ids,proto3,oneof"`
+}
+
+type HistoryValue_Text struct {
+	Text string `protobuf:"bytes,3,opt,name=text,proto3,oneof"`
+}
+
+func (*HistoryValue_Number) isHistoryValue_Kind() {}
+
+func (*HistoryValue_Ids) isHistoryValue_Kind() {}
+
+func (*HistoryValue_Text) isHistoryValue_Kind() {}
+
 type ListBrokersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Options       *ReadOptions           `protobuf:"bytes,1,opt,name=options,proto3" json:"options,omitempty"`
@@ -1340,7 +2075,7 @@ type ListBrokersRequest struct {
 
 func (x *ListBrokersRequest) Reset() {
 	*x = ListBrokersRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +2087,7 @@ func (x *ListBrokersRequest) String() string {
 func (*ListBrokersRequest) ProtoMessage() {}
 
 func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[19]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +2100,7 @@ func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersRequest.ProtoReflect.Descriptor instead.
 func (*ListBrokersRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{19}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListBrokersRequest) GetOptions() *ReadOptions {
@@ -1385,7 +2120,7 @@ type ListBrokersResponse struct {
 
 func (x *ListBrokersResponse) Reset() {
 	*x = ListBrokersResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +2132,7 @@ func (x *ListBrokersResponse) String() string {
 func (*ListBrokersResponse) ProtoMessage() {}
 
 func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[20]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +2145,7 @@ func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersResponse.ProtoReflect.Descriptor instead.
 func (*ListBrokersResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{20}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListBrokersResponse) GetMetadataOffset() int64 {
@@ -1443,7 +2178,7 @@ type BrokerDescription struct {
 
 func (x *BrokerDescription) Reset() {
 	*x = BrokerDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +2190,7 @@ func (x *BrokerDescription) String() string {
 func (*BrokerDescription) ProtoMessage() {}
 
 func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[21]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +2203,7 @@ func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerDescription.ProtoReflect.Descriptor instead.
 func (*BrokerDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{21}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BrokerDescription) GetRegistration() *v1.RegisterBroker {
@@ -1524,7 +2259,7 @@ type ListReassignmentsRequest struct {
 
 func (x *ListReassignmentsRequest) Reset() {
 	*x = ListReassignmentsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +2271,7 @@ func (x *ListReassignmentsRequest) String() string {
 func (*ListReassignmentsRequest) ProtoMessage() {}
 
 func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[22]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +2284,7 @@ func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{22}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListReassignmentsRequest) GetOptions() *ReadOptions {
@@ -1577,7 +2312,7 @@ type ListReassignmentsResponse struct {
 
 func (x *ListReassignmentsResponse) Reset() {
 	*x = ListReassignmentsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +2324,7 @@ func (x *ListReassignmentsResponse) String() string {
 func (*ListReassignmentsResponse) ProtoMessage() {}
 
 func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[23]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +2337,7 @@ func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{23}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
@@ -1632,7 +2367,7 @@ type Reassignment struct {
 
 func (x *Reassignment) Reset() {
 	*x = Reassignment{}
-	mi := &file_controller_v1_reader_proto_msgTypes[24]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +2379,7 @@ func (x *Reassignment) String() string {
 func (*Reassignment) ProtoMessage() {}
 
 func (x *Reassignment) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[24]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2392,7 @@ func (x *Reassignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reassignment.ProtoReflect.Descriptor instead.
 func (*Reassignment) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{24}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Reassignment) GetTopic() string {
@@ -1691,7 +2426,7 @@ type DescribeConfigsRequest struct {
 
 func (x *DescribeConfigsRequest) Reset() {
 	*x = DescribeConfigsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	mi := &file_controller_v1_reader_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +2438,7 @@ func (x *DescribeConfigsRequest) String() string {
 func (*DescribeConfigsRequest) ProtoMessage() {}
 
 func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	mi := &file_controller_v1_reader_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +2451,7 @@ func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsRequest.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DescribeConfigsRequest) GetOptions() *ReadOptions {
@@ -1744,7 +2479,7 @@ type ConfigResource struct {
 
 func (x *ConfigResource) Reset() {
 	*x = ConfigResource{}
-	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	mi := &file_controller_v1_reader_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +2491,7 @@ func (x *ConfigResource) String() string {
 func (*ConfigResource) ProtoMessage() {}
 
 func (x *ConfigResource) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	mi := &file_controller_v1_reader_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +2504,7 @@ func (x *ConfigResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResource.ProtoReflect.Descriptor instead.
 func (*ConfigResource) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConfigResource) GetType() v1.ResourceType {
@@ -1797,7 +2532,7 @@ type DescribeConfigsResponse struct {
 
 func (x *DescribeConfigsResponse) Reset() {
 	*x = DescribeConfigsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[27]
+	mi := &file_controller_v1_reader_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2544,7 @@ func (x *DescribeConfigsResponse) String() string {
 func (*DescribeConfigsResponse) ProtoMessage() {}
 
 func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[27]
+	mi := &file_controller_v1_reader_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2557,7 @@ func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsResponse.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DescribeConfigsResponse) GetMetadataOffset() int64 {
@@ -1852,7 +2587,7 @@ type ConfigResourceDescription struct {
 
 func (x *ConfigResourceDescription) Reset() {
 	*x = ConfigResourceDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[28]
+	mi := &file_controller_v1_reader_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2599,7 @@ func (x *ConfigResourceDescription) String() string {
 func (*ConfigResourceDescription) ProtoMessage() {}
 
 func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[28]
+	mi := &file_controller_v1_reader_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2612,7 @@ func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResourceDescription.ProtoReflect.Descriptor instead.
 func (*ConfigResourceDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConfigResourceDescription) GetType() v1.ResourceType {
@@ -1919,7 +2654,7 @@ type EffectiveConfig struct {
 
 func (x *EffectiveConfig) Reset() {
 	*x = EffectiveConfig{}
-	mi := &file_controller_v1_reader_proto_msgTypes[29]
+	mi := &file_controller_v1_reader_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2666,7 @@ func (x *EffectiveConfig) String() string {
 func (*EffectiveConfig) ProtoMessage() {}
 
 func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[29]
+	mi := &file_controller_v1_reader_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2679,7 @@ func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectiveConfig.ProtoReflect.Descriptor instead.
 func (*EffectiveConfig) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EffectiveConfig) GetName() string {
@@ -1979,7 +2714,7 @@ type DumpImageRequest struct {
 
 func (x *DumpImageRequest) Reset() {
 	*x = DumpImageRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[30]
+	mi := &file_controller_v1_reader_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2726,7 @@ func (x *DumpImageRequest) String() string {
 func (*DumpImageRequest) ProtoMessage() {}
 
 func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[30]
+	mi := &file_controller_v1_reader_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2739,7 @@ func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageRequest.ProtoReflect.Descriptor instead.
 func (*DumpImageRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DumpImageRequest) GetOptions() *ReadOptions {
@@ -2030,7 +2765,7 @@ type DumpImageResponse struct {
 
 func (x *DumpImageResponse) Reset() {
 	*x = DumpImageResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[31]
+	mi := &file_controller_v1_reader_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2777,7 @@ func (x *DumpImageResponse) String() string {
 func (*DumpImageResponse) ProtoMessage() {}
 
 func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[31]
+	mi := &file_controller_v1_reader_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2790,7 @@ func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageResponse.ProtoReflect.Descriptor instead.
 func (*DumpImageResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DumpImageResponse) GetData() []byte {
@@ -2073,7 +2808,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[32]
+	mi := &file_controller_v1_reader_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2820,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[32]
+	mi := &file_controller_v1_reader_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2833,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{40}
 }
 
 type NodeStatusResponse struct {
@@ -2123,7 +2858,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[33]
+	mi := &file_controller_v1_reader_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2870,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[33]
+	mi := &file_controller_v1_reader_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2883,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{33}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NodeStatusResponse) GetClusterId() string {
@@ -2242,7 +2977,7 @@ type QuorumMember struct {
 
 func (x *QuorumMember) Reset() {
 	*x = QuorumMember{}
-	mi := &file_controller_v1_reader_proto_msgTypes[34]
+	mi := &file_controller_v1_reader_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2989,7 @@ func (x *QuorumMember) String() string {
 func (*QuorumMember) ProtoMessage() {}
 
 func (x *QuorumMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[34]
+	mi := &file_controller_v1_reader_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +3002,7 @@ func (x *QuorumMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumMember.ProtoReflect.Descriptor instead.
 func (*QuorumMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{34}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QuorumMember) GetNodeId() int32 {
@@ -2316,7 +3051,7 @@ type WaitMetadataRequest struct {
 
 func (x *WaitMetadataRequest) Reset() {
 	*x = WaitMetadataRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[35]
+	mi := &file_controller_v1_reader_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +3063,7 @@ func (x *WaitMetadataRequest) String() string {
 func (*WaitMetadataRequest) ProtoMessage() {}
 
 func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[35]
+	mi := &file_controller_v1_reader_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +3076,7 @@ func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WaitMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{35}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WaitMetadataRequest) GetMetadataOffset() int64 {
@@ -2367,7 +3102,7 @@ type WaitMetadataResponse struct {
 
 func (x *WaitMetadataResponse) Reset() {
 	*x = WaitMetadataResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[36]
+	mi := &file_controller_v1_reader_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +3114,7 @@ func (x *WaitMetadataResponse) String() string {
 func (*WaitMetadataResponse) ProtoMessage() {}
 
 func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[36]
+	mi := &file_controller_v1_reader_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +3127,7 @@ func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WaitMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{36}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WaitMetadataResponse) GetMetadataOffset() int64 {
@@ -2406,7 +3141,7 @@ var File_controller_v1_reader_proto protoreflect.FileDescriptor
 
 const file_controller_v1_reader_proto_rawDesc = "" +
 	"\n" +
-	"\x1acontroller/v1/reader.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x1acontroller/v1/stream.proto\x1a\x18metadata/v1/record.proto\"V\n" +
+	"\x1acontroller/v1/reader.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x1acontroller/v1/stream.proto\x1a\x17metadata/v1/entry.proto\x1a\x18metadata/v1/record.proto\"V\n" +
 	"\vReadOptions\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\x12\"\n" +
 	"\n" +
@@ -2483,13 +3218,64 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"leaderless\x18\x03 \x01(\bR\n" +
 	"leaderless\x12\x17\n" +
 	"\ain_sync\x18\x04 \x01(\x05R\x06inSync\x12\x16\n" +
-	"\x06wanted\x18\x05 \x01(\x05R\x06wanted\"o\n" +
+	"\x06wanted\x18\x05 \x01(\x05R\x06wanted\"\xc0\x01\n" +
 	"\x0eReadLogRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x1f\n" +
 	"\vfrom_offset\x18\x02 \x01(\x03R\n" +
-	"fromOffset\"J\n" +
+	"fromOffset\x12 \n" +
+	"\tto_offset\x18\x03 \x01(\x03H\x00R\btoOffset\x88\x01\x01\x12\x1f\n" +
+	"\vfrom_oldest\x18\x04 \x01(\bR\n" +
+	"fromOldestB\f\n" +
+	"\n" +
+	"_to_offset\"\x7f\n" +
 	"\x0fReadLogResponse\x127\n" +
-	"\x05entry\x18\x01 \x01(\v2!.quorate.controller.v1.EntryFrameR\x05entry\"R\n" +
+	"\x05entry\x18\x01 \x01(\v2!.quorate.controller.v1.EntryFrameR\x05entry\x123\n" +
+	"\x03gap\x18\x02 \x01(\v2!.quorate.controller.v1.HistoryGapR\x03gap\"b\n" +
+	"\n" +
+	"HistoryGap\x12\x1f\n" +
+	"\vfrom_offset\x18\x01 \x01(\x03R\n" +
+	"fromOffset\x12\x1b\n" +
+	"\tto_offset\x18\x02 \x01(\x03R\btoOffset\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa1\x01\n" +
+	"\x12ReadHistoryRequest\x12<\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x19\n" +
+	"\btopic_id\x18\x03 \x01(\fR\atopicId\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\x05R\tpartition\"\xce\x01\n" +
+	"\x13ReadHistoryResponse\x128\n" +
+	"\x04head\x18\x01 \x01(\v2\".quorate.controller.v1.HistoryHeadH\x00R\x04head\x12=\n" +
+	"\x05event\x18\x02 \x01(\v2%.quorate.controller.v1.PartitionEventH\x00R\x05event\x125\n" +
+	"\x03gap\x18\x03 \x01(\v2!.quorate.controller.v1.HistoryGapH\x00R\x03gapB\a\n" +
+	"\x05piece\"\xe6\x01\n" +
+	"\vHistoryHead\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x19\n" +
+	"\btopic_id\x18\x03 \x01(\fR\atopicId\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12#\n" +
+	"\rcomplete_from\x18\x05 \x01(\x03R\fcompleteFrom\x12:\n" +
+	"\x06former\x18\x06 \x03(\v2\".quorate.controller.v1.FormerTopicR\x06former\"O\n" +
+	"\vFormerTopic\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12%\n" +
+	"\x0ecreated_offset\x18\x02 \x01(\x03R\rcreatedOffset\"\x93\x03\n" +
+	"\x0ePartitionEvent\x12'\n" +
+	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12=\n" +
+	"\x04kind\x18\x03 \x01(\x0e2).quorate.controller.v1.PartitionEventKindR\x04kind\x12<\n" +
+	"\achanges\x18\x04 \x03(\v2\".quorate.controller.v1.FieldChangeR\achanges\x12\x16\n" +
+	"\x06states\x18\x05 \x03(\tR\x06states\x129\n" +
+	"\x06reason\x18\x06 \x01(\x0e2!.quorate.metadata.v1.ChangeReasonR\x06reason\x120\n" +
+	"\x05cause\x18\a \x01(\v2\x1a.quorate.metadata.v1.CauseR\x05cause\x12\x12\n" +
+	"\x04text\x18\b \x01(\tR\x04text\x12)\n" +
+	"\x10controller_epoch\x18\t \x01(\x04R\x0fcontrollerEpoch\"\x91\x01\n" +
+	"\vFieldChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x125\n" +
+	"\x03old\x18\x02 \x01(\v2#.quorate.controller.v1.HistoryValueR\x03old\x125\n" +
+	"\x03new\x18\x03 \x01(\v2#.quorate.controller.v1.HistoryValueR\x03new\"z\n" +
+	"\fHistoryValue\x12\x18\n" +
+	"\x06number\x18\x01 \x01(\x03H\x00R\x06number\x122\n" +
+	"\x03ids\x18\x02 \x01(\v2\x1e.quorate.metadata.v1.BrokerIdsH\x00R\x03ids\x12\x14\n" +
+	"\x04text\x18\x03 \x01(\tH\x00R\x04textB\x06\n" +
+	"\x04kind\"R\n" +
 	"\x12ListBrokersRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"\x82\x01\n" +
 	"\x13ListBrokersResponse\x12'\n" +
@@ -2575,14 +3361,21 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x15REPLICA_STATE_OFFLINE\x10\x03\x12\"\n" +
 	"\x1eREPLICA_STATE_DELETION_STARTED\x10\x04\x12%\n" +
 	"!REPLICA_STATE_DELETION_INELIGIBLE\x10\x05\x12%\n" +
-	"!REPLICA_STATE_DELETION_SUCCESSFUL\x10\x06*\xb0\x01\n" +
+	"!REPLICA_STATE_DELETION_SUCCESSFUL\x10\x06*\xfc\x01\n" +
+	"\x12PartitionEventKind\x12$\n" +
+	" PARTITION_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cPARTITION_EVENT_KIND_CREATED\x10\x01\x12 \n" +
+	"\x1cPARTITION_EVENT_KIND_CHANGED\x10\x02\x12 \n" +
+	"\x1cPARTITION_EVENT_KIND_REMOVED\x10\x03\x12(\n" +
+	"$PARTITION_EVENT_KIND_REPLICA_DELETED\x10\x04\x120\n" +
+	",PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED\x10\x05*\xb0\x01\n" +
 	"\fConfigSource\x12\x1d\n" +
 	"\x19CONFIG_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONFIG_SOURCE_TOPIC\x10\x01\x12\x18\n" +
 	"\x14CONFIG_SOURCE_BROKER\x10\x02\x12\x19\n" +
 	"\x15CONFIG_SOURCE_CLUSTER\x10\x03\x12\x18\n" +
 	"\x14CONFIG_SOURCE_STATIC\x10\x04\x12\x19\n" +
-	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\x97\t\n" +
+	"\x15CONFIG_SOURCE_DEFAULT\x10\x052\xff\t\n" +
 	"\tReaderApi\x12o\n" +
 	"\x0eDescribeTopics\x12,.quorate.controller.v1.DescribeTopicsRequest\x1a-.quorate.controller.v1.DescribeTopicsResponse0\x01\x12d\n" +
 	"\vListBrokers\x12).quorate.controller.v1.ListBrokersRequest\x1a*.quorate.controller.v1.ListBrokersResponse\x12v\n" +
@@ -2591,7 +3384,8 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x10DescribeFeatures\x12..quorate.controller.v1.DescribeFeaturesRequest\x1a/.quorate.controller.v1.DescribeFeaturesResponse\x12j\n" +
 	"\rListDeletions\x12+.quorate.controller.v1.ListDeletionsRequest\x1a,.quorate.controller.v1.ListDeletionsResponse\x12^\n" +
 	"\tCheckStop\x12'.quorate.controller.v1.CheckStopRequest\x1a(.quorate.controller.v1.CheckStopResponse\x12Z\n" +
-	"\aReadLog\x12%.quorate.controller.v1.ReadLogRequest\x1a&.quorate.controller.v1.ReadLogResponse0\x01\x12`\n" +
+	"\aReadLog\x12%.quorate.controller.v1.ReadLogRequest\x1a&.quorate.controller.v1.ReadLogResponse0\x01\x12f\n" +
+	"\vReadHistory\x12).quorate.controller.v1.ReadHistoryRequest\x1a*.quorate.controller.v1.ReadHistoryResponse0\x01\x12`\n" +
 	"\tDumpImage\x12'.quorate.controller.v1.DumpImageRequest\x1a(.quorate.controller.v1.DumpImageResponse0\x01\x12a\n" +
 	"\n" +
 	"NodeStatus\x12(.quorate.controller.v1.NodeStatusRequest\x1a).quorate.controller.v1.NodeStatusResponse\x12g\n" +
@@ -2609,119 +3403,146 @@ func file_controller_v1_reader_proto_rawDescGZIP() []byte {
 	return file_controller_v1_reader_proto_rawDescData
 }
 
-var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_controller_v1_reader_proto_goTypes = []any{
 	(PartitionState)(0),               // 0: quorate.controller.v1.PartitionState
 	(ReplicaState)(0),                 // 1: quorate.controller.v1.ReplicaState
-	(ConfigSource)(0),                 // 2: quorate.controller.v1.ConfigSource
-	(*ReadOptions)(nil),               // 3: quorate.controller.v1.ReadOptions
-	(*DescribeTopicsRequest)(nil),     // 4: quorate.controller.v1.DescribeTopicsRequest
-	(*DescribeTopicsResponse)(nil),    // 5: quorate.controller.v1.DescribeTopicsResponse
-	(*TopicDescription)(nil),          // 6: quorate.controller.v1.TopicDescription
-	(*ConfigValue)(nil),               // 7: quorate.controller.v1.ConfigValue
-	(*PartitionDescription)(nil),      // 8: quorate.controller.v1.PartitionDescription
-	(*ReplicaStatus)(nil),             // 9: quorate.controller.v1.ReplicaStatus
-	(*DescribeFeaturesRequest)(nil),   // 10: quorate.controller.v1.DescribeFeaturesRequest
-	(*DescribeFeaturesResponse)(nil),  // 11: quorate.controller.v1.DescribeFeaturesResponse
-	(*FeatureDescription)(nil),        // 12: quorate.controller.v1.FeatureDescription
-	(*FeatureSupport)(nil),            // 13: quorate.controller.v1.FeatureSupport
-	(*ListDeletionsRequest)(nil),      // 14: quorate.controller.v1.ListDeletionsRequest
-	(*ListDeletionsResponse)(nil),     // 15: quorate.controller.v1.ListDeletionsResponse
-	(*DeletingTopic)(nil),             // 16: quorate.controller.v1.DeletingTopic
-	(*CheckStopRequest)(nil),          // 17: quorate.controller.v1.CheckStopRequest
-	(*CheckStopResponse)(nil),         // 18: quorate.controller.v1.CheckStopResponse
-	(*StopHarm)(nil),                  // 19: quorate.controller.v1.StopHarm
-	(*ReadLogRequest)(nil),            // 20: quorate.controller.v1.ReadLogRequest
-	(*ReadLogResponse)(nil),           // 21: quorate.controller.v1.ReadLogResponse
-	(*ListBrokersRequest)(nil),        // 22: quorate.controller.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),       // 23: quorate.controller.v1.ListBrokersResponse
-	(*BrokerDescription)(nil),         // 24: quorate.controller.v1.BrokerDescription
-	(*ListReassignmentsRequest)(nil),  // 25: quorate.controller.v1.ListReassignmentsRequest
-	(*ListReassignmentsResponse)(nil), // 26: quorate.controller.v1.ListReassignmentsResponse
-	(*Reassignment)(nil),              // 27: quorate.controller.v1.Reassignment
-	(*DescribeConfigsRequest)(nil),    // 28: quorate.controller.v1.DescribeConfigsRequest
-	(*ConfigResource)(nil),            // 29: quorate.controller.v1.ConfigResource
-	(*DescribeConfigsResponse)(nil),   // 30: quorate.controller.v1.DescribeConfigsResponse
-	(*ConfigResourceDescription)(nil), // 31: quorate.controller.v1.ConfigResourceDescription
-	(*EffectiveConfig)(nil),           // 32: quorate.controller.v1.EffectiveConfig
-	(*DumpImageRequest)(nil),          // 33: quorate.controller.v1.DumpImageRequest
-	(*DumpImageResponse)(nil),         // 34: quorate.controller.v1.DumpImageResponse
-	(*NodeStatusRequest)(nil),         // 35: quorate.controller.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),        // 36: quorate.controller.v1.NodeStatusResponse
-	(*QuorumMember)(nil),              // 37: quorate.controller.v1.QuorumMember
-	(*WaitMetadataRequest)(nil),       // 38: quorate.controller.v1.WaitMetadataRequest
-	(*WaitMetadataResponse)(nil),      // 39: quorate.controller.v1.WaitMetadataResponse
-	(*v1.Partition)(nil),              // 40: quorate.metadata.v1.Partition
-	(*EntryFrame)(nil),                // 41: quorate.controller.v1.EntryFrame
-	(*v1.RegisterBroker)(nil),         // 42: quorate.metadata.v1.RegisterBroker
-	(v1.ResourceType)(0),              // 43: quorate.metadata.v1.ResourceType
-	(*Error)(nil),                     // 44: quorate.controller.v1.Error
-	(*ActiveController)(nil),          // 45: quorate.controller.v1.ActiveController
+	(PartitionEventKind)(0),           // 2: quorate.controller.v1.PartitionEventKind
+	(ConfigSource)(0),                 // 3: quorate.controller.v1.ConfigSource
+	(*ReadOptions)(nil),               // 4: quorate.controller.v1.ReadOptions
+	(*DescribeTopicsRequest)(nil),     // 5: quorate.controller.v1.DescribeTopicsRequest
+	(*DescribeTopicsResponse)(nil),    // 6: quorate.controller.v1.DescribeTopicsResponse
+	(*TopicDescription)(nil),          // 7: quorate.controller.v1.TopicDescription
+	(*ConfigValue)(nil),               // 8: quorate.controller.v1.ConfigValue
+	(*PartitionDescription)(nil),      // 9: quorate.controller.v1.PartitionDescription
+	(*ReplicaStatus)(nil),             // 10: quorate.controller.v1.ReplicaStatus
+	(*DescribeFeaturesRequest)(nil),   // 11: quorate.controller.v1.DescribeFeaturesRequest
+	(*DescribeFeaturesResponse)(nil),  // 12: quorate.controller.v1.DescribeFeaturesResponse
+	(*FeatureDescription)(nil),        // 13: quorate.controller.v1.FeatureDescription
+	(*FeatureSupport)(nil),            // 14: quorate.controller.v1.FeatureSupport
+	(*ListDeletionsRequest)(nil),      // 15: quorate.controller.v1.ListDeletionsRequest
+	(*ListDeletionsResponse)(nil),     // 16: quorate.controller.v1.ListDeletionsResponse
+	(*DeletingTopic)(nil),             // 17: quorate.controller.v1.DeletingTopic
+	(*CheckStopRequest)(nil),          // 18: quorate.controller.v1.CheckStopRequest
+	(*CheckStopResponse)(nil),         // 19: quorate.controller.v1.CheckStopResponse
+	(*StopHarm)(nil),                  // 20: quorate.controller.v1.StopHarm
+	(*ReadLogRequest)(nil),            // 21: quorate.controller.v1.ReadLogRequest
+	(*ReadLogResponse)(nil),           // 22: quorate.controller.v1.ReadLogResponse
+	(*HistoryGap)(nil),                // 23: quorate.controller.v1.HistoryGap
+	(*ReadHistoryRequest)(nil),        // 24: quorate.controller.v1.ReadHistoryRequest
+	(*ReadHistoryResponse)(nil),       // 25: quorate.controller.v1.ReadHistoryResponse
+	(*HistoryHead)(nil),               // 26: quorate.controller.v1.HistoryHead
+	(*FormerTopic)(nil),               // 27: quorate.controller.v1.FormerTopic
+	(*PartitionEvent)(nil),            // 28: quorate.controller.v1.PartitionEvent
+	(*FieldChange)(nil),               // 29: quorate.controller.v1.FieldChange
+	(*HistoryValue)(nil),              // 30: quorate.controller.v1.HistoryValue
+	(*ListBrokersRequest)(nil),        // 31: quorate.controller.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),       // 32: quorate.controller.v1.ListBrokersResponse
+	(*BrokerDescription)(nil),         // 33: quorate.controller.v1.BrokerDescription
+	(*ListReassignmentsRequest)(nil),  // 34: quorate.controller.v1.ListReassignmentsRequest
+	(*ListReassignmentsResponse)(nil), // 35: quorate.controller.v1.ListReassignmentsResponse
+	(*Reassignment)(nil),              // 36: quorate.controller.v1.Reassignment
+	(*DescribeConfigsRequest)(nil),    // 37: quorate.controller.v1.DescribeConfigsRequest
+	(*ConfigResource)(nil),            // 38: quorate.controller.v1.ConfigResource
+	(*DescribeConfigsResponse)(nil),   // 39: quorate.controller.v1.DescribeConfigsResponse
+	(*ConfigResourceDescription)(nil), // 40: quorate.controller.v1.ConfigResourceDescription
+	(*EffectiveConfig)(nil),           // 41: quorate.controller.v1.EffectiveConfig
+	(*DumpImageRequest)(nil),          // 42: quorate.controller.v1.DumpImageRequest
+	(*DumpImageResponse)(nil),         // 43: quorate.controller.v1.DumpImageResponse
+	(*NodeStatusRequest)(nil),         // 44: quorate.controller.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),        // 45: quorate.controller.v1.NodeStatusResponse
+	(*QuorumMember)(nil),              // 46: quorate.controller.v1.QuorumMember
+	(*WaitMetadataRequest)(nil),       // 47: quorate.controller.v1.WaitMetadataRequest
+	(*WaitMetadataResponse)(nil),      // 48: quorate.controller.v1.WaitMetadataResponse
+	(*v1.Partition)(nil),              // 49: quorate.metadata.v1.Partition
+	(*EntryFrame)(nil),                // 50: quorate.controller.v1.EntryFrame
+	(v1.ChangeReason)(0),              // 51: quorate.metadata.v1.ChangeReason
+	(*v1.Cause)(nil),                  // 52: quorate.metadata.v1.Cause
+	(*v1.BrokerIds)(nil),              // 53: quorate.metadata.v1.BrokerIds
+	(*v1.RegisterBroker)(nil),         // 54: quorate.metadata.v1.RegisterBroker
+	(v1.ResourceType)(0),              // 55: quorate.metadata.v1.ResourceType
+	(*Error)(nil),                     // 56: quorate.controller.v1.Error
+	(*ActiveController)(nil),          // 57: quorate.controller.v1.ActiveController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
-	3,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	6,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
-	7,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
-	8,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
-	40, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
+	4,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	7,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
+	8,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
+	9,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
+	49, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
 	0,  // 5: quorate.controller.v1.PartitionDescription.partition_state:type_name -> quorate.controller.v1.PartitionState
-	9,  // 6: quorate.controller.v1.PartitionDescription.replica_states:type_name -> quorate.controller.v1.ReplicaStatus
+	10, // 6: quorate.controller.v1.PartitionDescription.replica_states:type_name -> quorate.controller.v1.ReplicaStatus
 	1,  // 7: quorate.controller.v1.ReplicaStatus.state:type_name -> quorate.controller.v1.ReplicaState
-	3,  // 8: quorate.controller.v1.DescribeFeaturesRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	12, // 9: quorate.controller.v1.DescribeFeaturesResponse.features:type_name -> quorate.controller.v1.FeatureDescription
-	13, // 10: quorate.controller.v1.FeatureDescription.nodes:type_name -> quorate.controller.v1.FeatureSupport
-	3,  // 11: quorate.controller.v1.ListDeletionsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	16, // 12: quorate.controller.v1.ListDeletionsResponse.topics:type_name -> quorate.controller.v1.DeletingTopic
-	9,  // 13: quorate.controller.v1.DeletingTopic.replicas:type_name -> quorate.controller.v1.ReplicaStatus
-	3,  // 14: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	19, // 15: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
-	3,  // 16: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	41, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
-	3,  // 18: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	24, // 19: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
-	42, // 20: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
-	3,  // 21: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	27, // 22: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
-	40, // 23: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
-	3,  // 24: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	29, // 25: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
-	43, // 26: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
-	31, // 27: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
-	43, // 28: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
-	44, // 29: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
-	32, // 30: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
-	2,  // 31: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
-	3,  // 32: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	45, // 33: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	37, // 34: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	4,  // 35: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	22, // 36: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	25, // 37: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
-	28, // 38: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
-	10, // 39: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
-	14, // 40: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
-	17, // 41: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
-	20, // 42: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
-	33, // 43: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	35, // 44: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	38, // 45: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	5,  // 46: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	23, // 47: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	26, // 48: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
-	30, // 49: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
-	11, // 50: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
-	15, // 51: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
-	18, // 52: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
-	21, // 53: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
-	34, // 54: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	36, // 55: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	39, // 56: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	46, // [46:57] is the sub-list for method output_type
-	35, // [35:46] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	4,  // 8: quorate.controller.v1.DescribeFeaturesRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	13, // 9: quorate.controller.v1.DescribeFeaturesResponse.features:type_name -> quorate.controller.v1.FeatureDescription
+	14, // 10: quorate.controller.v1.FeatureDescription.nodes:type_name -> quorate.controller.v1.FeatureSupport
+	4,  // 11: quorate.controller.v1.ListDeletionsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	17, // 12: quorate.controller.v1.ListDeletionsResponse.topics:type_name -> quorate.controller.v1.DeletingTopic
+	10, // 13: quorate.controller.v1.DeletingTopic.replicas:type_name -> quorate.controller.v1.ReplicaStatus
+	4,  // 14: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	20, // 15: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
+	4,  // 16: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	50, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
+	23, // 18: quorate.controller.v1.ReadLogResponse.gap:type_name -> quorate.controller.v1.HistoryGap
+	4,  // 19: quorate.controller.v1.ReadHistoryRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	26, // 20: quorate.controller.v1.ReadHistoryResponse.head:type_name -> quorate.controller.v1.HistoryHead
+	28, // 21: quorate.controller.v1.ReadHistoryResponse.event:type_name -> quorate.controller.v1.PartitionEvent
+	23, // 22: quorate.controller.v1.ReadHistoryResponse.gap:type_name -> quorate.controller.v1.HistoryGap
+	27, // 23: quorate.controller.v1.HistoryHead.former:type_name -> quorate.controller.v1.FormerTopic
+	2,  // 24: quorate.controller.v1.PartitionEvent.kind:type_name -> quorate.controller.v1.PartitionEventKind
+	29, // 25: quorate.controller.v1.PartitionEvent.changes:type_name -> quorate.controller.v1.FieldChange
+	51, // 26: quorate.controller.v1.PartitionEvent.reason:type_name -> quorate.metadata.v1.ChangeReason
+	52, // 27: quorate.controller.v1.PartitionEvent.cause:type_name -> quorate.metadata.v1.Cause
+	30, // 28: quorate.controller.v1.FieldChange.old:type_name -> quorate.controller.v1.HistoryValue
+	30, // 29: quorate.controller.v1.FieldChange.new:type_name -> quorate.controller.v1.HistoryValue
+	53, // 30: quorate.controller.v1.HistoryValue.ids:type_name -> quorate.metadata.v1.BrokerIds
+	4,  // 31: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	33, // 32: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
+	54, // 33: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
+	4,  // 34: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	36, // 35: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
+	49, // 36: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
+	4,  // 37: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	38, // 38: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
+	55, // 39: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
+	40, // 40: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
+	55, // 41: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
+	56, // 42: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
+	41, // 43: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
+	3,  // 44: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
+	4,  // 45: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	57, // 46: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	46, // 47: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
+	5,  // 48: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	31, // 49: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	34, // 50: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	37, // 51: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	11, // 52: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
+	15, // 53: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
+	18, // 54: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
+	21, // 55: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
+	24, // 56: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
+	42, // 57: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	44, // 58: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	47, // 59: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	6,  // 60: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	32, // 61: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	35, // 62: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	39, // 63: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	12, // 64: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
+	16, // 65: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
+	19, // 66: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
+	22, // 67: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
+	25, // 68: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
+	43, // 69: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	45, // 70: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	48, // 71: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	60, // [60:72] is the sub-list for method output_type
+	48, // [48:60] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }
@@ -2732,15 +3553,26 @@ func file_controller_v1_reader_proto_init() {
 	file_controller_v1_error_code_proto_init()
 	file_controller_v1_stream_proto_init()
 	file_controller_v1_reader_proto_msgTypes[0].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[30].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[33].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[17].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[21].OneofWrappers = []any{
+		(*ReadHistoryResponse_Head)(nil),
+		(*ReadHistoryResponse_Event)(nil),
+		(*ReadHistoryResponse_Gap)(nil),
+	}
+	file_controller_v1_reader_proto_msgTypes[26].OneofWrappers = []any{
+		(*HistoryValue_Number)(nil),
+		(*HistoryValue_Ids)(nil),
+		(*HistoryValue_Text)(nil),
+	}
+	file_controller_v1_reader_proto_msgTypes[38].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_reader_proto_rawDesc), len(file_controller_v1_reader_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   37,
+			NumEnums:      4,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	ReaderApi_ListDeletions_FullMethodName     = "/quorate.controller.v1.ReaderApi/ListDeletions"
 	ReaderApi_CheckStop_FullMethodName         = "/quorate.controller.v1.ReaderApi/CheckStop"
 	ReaderApi_ReadLog_FullMethodName           = "/quorate.controller.v1.ReaderApi/ReadLog"
+	ReaderApi_ReadHistory_FullMethodName       = "/quorate.controller.v1.ReaderApi/ReadHistory"
 	ReaderApi_DumpImage_FullMethodName         = "/quorate.controller.v1.ReaderApi/DumpImage"
 	ReaderApi_NodeStatus_FullMethodName        = "/quorate.controller.v1.ReaderApi/NodeStatus"
 	ReaderApi_WaitMetadata_FullMethodName      = "/quorate.controller.v1.ReaderApi/WaitMetadata"
@@ -50,8 +51,10 @@ type ReaderApiClient interface {
 	ListDeletions(ctx context.Context, in *ListDeletionsRequest, opts ...grpc.CallOption) (*ListDeletionsResponse, error)
 	// What would go below min ISR or lose its leader if a broker stopped now.
 	CheckStop(ctx context.Context, in *CheckStopRequest, opts ...grpc.CallOption) (*CheckStopResponse, error)
-	// The applied entries of the log, as far back as it reaches. Brokers keep none.
+	// The applied entries of log and history, as far back as they reach. Brokers keep none.
 	ReadLog(ctx context.Context, in *ReadLogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadLogResponse], error)
+	// The changes of one partition, with their causes. Brokers keep none.
+	ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadHistoryResponse], error)
 	DumpImage(ctx context.Context, in *DumpImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpImageResponse], error)
 	// What this node knows of itself and of the quorum; answered at once, without a leader too.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
@@ -165,9 +168,28 @@ func (c *readerApiClient) ReadLog(ctx context.Context, in *ReadLogRequest, opts 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ReaderApi_ReadLogClient = grpc.ServerStreamingClient[ReadLogResponse]
 
+func (c *readerApiClient) ReadHistory(ctx context.Context, in *ReadHistoryRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadHistoryResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ReaderApi_ServiceDesc.Streams[2], ReaderApi_ReadHistory_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadHistoryRequest, ReadHistoryResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ReaderApi_ReadHistoryClient = grpc.ServerStreamingClient[ReadHistoryResponse]
+
 func (c *readerApiClient) DumpImage(ctx context.Context, in *DumpImageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpImageResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ReaderApi_ServiceDesc.Streams[2], ReaderApi_DumpImage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ReaderApi_ServiceDesc.Streams[3], ReaderApi_DumpImage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -220,8 +242,10 @@ type ReaderApiServer interface {
 	ListDeletions(context.Context, *ListDeletionsRequest) (*ListDeletionsResponse, error)
 	// What would go below min ISR or lose its leader if a broker stopped now.
 	CheckStop(context.Context, *CheckStopRequest) (*CheckStopResponse, error)
-	// The applied entries of the log, as far back as it reaches. Brokers keep none.
+	// The applied entries of log and history, as far back as they reach. Brokers keep none.
 	ReadLog(*ReadLogRequest, grpc.ServerStreamingServer[ReadLogResponse]) error
+	// The changes of one partition, with their causes. Brokers keep none.
+	ReadHistory(*ReadHistoryRequest, grpc.ServerStreamingServer[ReadHistoryResponse]) error
 	DumpImage(*DumpImageRequest, grpc.ServerStreamingServer[DumpImageResponse]) error
 	// What this node knows of itself and of the quorum; answered at once, without a leader too.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
@@ -260,6 +284,9 @@ func (UnimplementedReaderApiServer) CheckStop(context.Context, *CheckStopRequest
 }
 func (UnimplementedReaderApiServer) ReadLog(*ReadLogRequest, grpc.ServerStreamingServer[ReadLogResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReadLog not implemented")
+}
+func (UnimplementedReaderApiServer) ReadHistory(*ReadHistoryRequest, grpc.ServerStreamingServer[ReadHistoryResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadHistory not implemented")
 }
 func (UnimplementedReaderApiServer) DumpImage(*DumpImageRequest, grpc.ServerStreamingServer[DumpImageResponse]) error {
 	return status.Error(codes.Unimplemented, "method DumpImage not implemented")
@@ -421,6 +448,17 @@ func _ReaderApi_ReadLog_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ReaderApi_ReadLogServer = grpc.ServerStreamingServer[ReadLogResponse]
 
+func _ReaderApi_ReadHistory_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadHistoryRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ReaderApiServer).ReadHistory(m, &grpc.GenericServerStream[ReadHistoryRequest, ReadHistoryResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ReaderApi_ReadHistoryServer = grpc.ServerStreamingServer[ReadHistoryResponse]
+
 func _ReaderApi_DumpImage_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(DumpImageRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -517,6 +555,11 @@ var ReaderApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ReadLog",
 			Handler:       _ReaderApi_ReadLog_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadHistory",
+			Handler:       _ReaderApi_ReadHistory_Handler,
 			ServerStreams: true,
 		},
 		{

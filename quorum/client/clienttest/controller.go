@@ -55,6 +55,7 @@ type Handlers struct {
 	CheckStop                   func(context.Context, *controllerpb.CheckStopRequest) (*controllerpb.CheckStopResponse, error)
 	ReadLog                     func(*controllerpb.ReadLogRequest, grpc.ServerStreamingServer[controllerpb.ReadLogResponse]) error
 	DescribeReplicas            func(context.Context, *brokerpb.DescribeReplicasRequest) (*brokerpb.DescribeReplicasResponse, error)
+	ReadHistory                 func(*controllerpb.ReadHistoryRequest, grpc.ServerStreamingServer[controllerpb.ReadHistoryResponse]) error
 	DescribeConfigs             func(context.Context, *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error)
 }
 

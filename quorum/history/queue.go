@@ -1,0 +1,73 @@
+package history
+
+import (
+	"sync"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// queued is an entry, or the mark of a snapshot that was installed.
+type queued struct {
+	entry    *fsm.Entry
+	restored *Mark
+}
+
+// queue holds what waits to be written. What finds no room is dropped: whoever puts must not wait.
+type queue struct {
+	mu                   sync.Mutex
+	entriesMax, bytesMax int
+	list                 []queued
+	bytes                int
+	lost                 bool // something was dropped since the last take
+	// wake has a token when there is something to take.
+	wake chan struct{}
+}
+
+// putEntries adds entries in order and tells how many were dropped.
+func (q *queue) putEntries(entries []*fsm.Entry) (dropped int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range entries {
+		if len(q.list) >= q.entriesMax || q.bytes+len(e.Bytes) > q.bytesMax {
+			q.lost = true
+			dropped++
+			continue
+		}
+		q.list = append(q.list, queued{entry: e})
+		q.bytes += len(e.Bytes)
+	}
+	q.signal()
+	return dropped
+}
+
+// putRestored adds a mark; there is always room, for nothing before it is wanted any more than what comes after.
+func (q *queue) putRestored(m Mark) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = append(q.list, queued{restored: &m})
+	q.signal()
+}
+
+// putLost notes that something is missing.
+func (q *queue) putLost() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lost = true
+	q.signal()
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the queue.
+func (q *queue) take() (list []queued, lost bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list, lost = q.list, q.lost
+	q.list, q.bytes, q.lost = nil, 0, false
+	return list, lost
+}

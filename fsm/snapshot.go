@@ -13,7 +13,7 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// snapshotBufferBytes is the size of the buffers between snapshots and files.
+// snapshotBufferBytes is the size of the buffer between a snapshot that is written and its file.
 const snapshotBufferBytes = 256 << 10
 
 // Snapshot takes the pointer to the published position; writing happens beside Apply. After a halt it is refused, for
@@ -78,7 +78,7 @@ func StateOf(h *metadatapb.SnapshotHeader) State {
 // cannot fail; on an error nothing has changed.
 func (f *FSM) Restore(rc io.ReadCloser) error {
 	defer func() { _ = rc.Close() }() // opened for reading; the error of Read counts
-	h, im, err := snapshot.Read(bufio.NewReaderSize(rc, snapshotBufferBytes))
+	h, im, err := snapshot.Read(rc)
 	if err != nil {
 		return err
 	}

@@ -36,8 +36,11 @@ type Delta struct {
 	lastTopic      *topicEntry
 	lastPage       *partitionPage
 	lastPageNumber uint32
-	hashedTopic    *topicEntry
-	topicHash      hash
+	// A snapshot's delta makes its pages in groups.
+	pageSlab    *slab[partitionPage]
+	bitSlab     *slab[bitPage]
+	hashedTopic *topicEntry
+	topicHash   hash
 }
 
 // TopicRef names a topic.
@@ -58,6 +61,7 @@ func (im *Image) Fork() *Delta {
 func Load() *Delta {
 	d := Empty().Fork()
 	d.snapshot = true
+	d.pageSlab, d.bitSlab = &slab[partitionPage]{size: partitionSlab}, &slab[bitPage]{size: bitSlab}
 	return d
 }
 
@@ -87,9 +91,7 @@ func (d *Delta) Replay(offset MetadataOffset, r *metadatapb.Record) error {
 // ReplayEncoded is [Delta.Replay] of a record in its encoded form, without memory for the frequent kinds. An error of
 // decoding wraps that of the package record.
 func (d *Delta) ReplayEncoded(offset MetadataOffset, raw []byte) error {
-	if d.mustBeOpen(); d.snapshot && d.loadPartition(raw) {
-		return nil
-	}
+	d.mustBeOpen()
 	if d.decoder == nil {
 		d.decoder = new(record.Decoder)
 	}

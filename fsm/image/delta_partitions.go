@@ -75,7 +75,7 @@ func (d *Delta) addPacked(e *topicEntry, r *metadatapb.Partition) bool {
 // editPacked returns a record for writing. The page of the last one is kept at hand.
 func (d *Delta) editPacked(ordinal uint32) *packed {
 	if page := ordinal / pageLen; d.lastPage == nil || d.lastPageNumber != page {
-		d.lastPage, d.lastPageNumber = d.partitions.edit(d.gen, page), page
+		d.lastPage, d.lastPageNumber = d.partitions.editFrom(d.pageSlab, d.gen, page), page
 	}
 	return &d.lastPage[ordinal%pageLen]
 }

@@ -15,17 +15,17 @@ func (d *Delta) addTopic(r *metadatapb.Topic) error {
 		return fmt.Errorf("Topic %q: %w", r.Name, err)
 	case r.Name == "" || id.IsZero():
 		return fmt.Errorf("Topic %q %v: without a name or an id", r.Name, id)
-	case d.topicByName.has(r.Name):
-		return fmt.Errorf("Topic %q: the name is taken", r.Name)
-	case d.topicByID.has(id) || d.pending.has(id):
-		return fmt.Errorf("Topic %q: the id %v is taken", r.Name, id)
 	}
 	name := r.Name
 	e := &topicEntry{gen: d.gen, id: id, name: name, ordinal: d.topicOrdinals.alloc(d.gen)}
+	if !d.topicByName.add(d.gen, name, e.ordinal) {
+		return fmt.Errorf("Topic %q: the name is taken", name)
+	}
+	if d.pending.has(id) || !d.topicByID.add(d.gen, id, e.ordinal) {
+		return fmt.Errorf("Topic %q: the id %v is taken", name, id)
+	}
 	d.topics.edit(d.gen, e.ordinal/topicPageLen)[e.ordinal%topicPageLen] = e
-	d.topicByName.set(d.gen, name, e.ordinal)
-	d.topicByID.set(d.gen, id, e.ordinal)
-	if strings.ContainsAny(name, "._") {
+	if strings.IndexByte(name, '.') >= 0 || strings.IndexByte(name, '_') >= 0 {
 		d.colliding.set(d.gen, collidingName{normalName(name), name}, struct{}{})
 	}
 	d.sum += hashTopic(e)
@@ -140,7 +140,12 @@ func (d *Delta) growTopic(e *topicEntry) (*topicEntry, uint32) {
 	e = d.editTopic(e)
 	if n := len(e.extents); n > 0 {
 		x := &e.extents[n-1]
-		if at := x.start + uint32(x.n); d.ordinals.take(d.gen, at) {
+		if at := x.start + uint32(x.n); at == d.ordinals.next {
+			d.ordinals.next++
+			x.n++
+			e.count++
+			return e, at
+		} else if d.ordinals.take(d.gen, at) {
 			x.n++
 			e.count++
 			return e, at

@@ -36,14 +36,17 @@ func (im *Image) Fingerprint() uint64 {
 
 type hash uint64
 
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
 func (h hash) word(w uint64) hash {
-	hi, lo := bits.Mul64(uint64(h)^w^mixer1, mixer2)
-	return hash(hi ^ lo)
+	return hash(fold(uint64(h)^w^mixer1, mixer2))
 }
 
 func (h hash) words2(a, b uint64) hash {
-	hi, lo := bits.Mul64(a^mixer1, b^uint64(h)^mixer2)
-	return hash(hi ^ lo).word(a + b)
+	return hash(fold(a^mixer1, b^uint64(h)^mixer2)).word(a + b)
 }
 
 func (h hash) uuid(id UUID) hash {
@@ -84,9 +87,11 @@ func hashPacked(topic TopicID, r *packed) uint64 { return hash(kindPartition).uu
 
 // packed is the hash of a partition, h that of its kind and topic.
 func (h hash) packed(r *packed) uint64 {
-	replicas := uint64(r.replicas[0]) | uint64(r.replicas[1])<<16 | uint64(r.replicas[2])<<32 | uint64(r.replicas[3])<<48
 	epochs := uint64(uint32(r.leaderEpoch)) | uint64(uint32(r.partitionEpoch))<<32
-	return h.word(uint64(r.partition)).word(replicas).word(epochs).word(r.bits).sum()
+	// The first two products do not wait for each other. Neither factor of one is ever 0, but for chance.
+	a := fold(r.lanes^uint64(h)^mixer1, r.bits^mixer2)
+	b := fold(epochs^mixer1, uint64(uint32(r.partition))^mixer2)
+	return fold(a^mixer1, b^uint64(h)^mixer2)
 }
 
 func hashSpilled(topic TopicID, partition int32, p *Partition) uint64 {

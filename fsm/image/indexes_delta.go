@@ -58,7 +58,7 @@ func (d *Delta) reindexReplicas(ordinal uint32, old, new *Partition) {
 		if !slices.Contains(new.Replicas, id) {
 			ix := d.editIndex(id)
 			ix.on.put(d.gen, ordinal, false)
-			d.recentOf(id).on = nil // the page may be gone
+			d.recentOf(id).page = noPage // it may be gone
 			ix.outside.put(d.gen, ordinal, false)
 			d.trimIndex(id)
 		}
@@ -117,12 +117,12 @@ func (d *Delta) reindexELR(ordinal uint32, old, new *Partition) {
 // indexNew is reindex for a new partition whose record fits a page; isr and elr are masks of its replicas.
 func (d *Delta) indexNew(ordinal uint32, r *metadatapb.Partition, isr, elr uint8) {
 	for i, b := range r.Replicas {
-		ix := d.indexReplica(BrokerID(b), ordinal)
+		d.indexReplica(BrokerID(b), ordinal)
 		if isr&(1<<i) == 0 {
-			ix.outside.put(d.gen, ordinal, true)
+			d.editIndex(BrokerID(b)).outside.put(d.gen, ordinal, true)
 		}
 		if elr&(1<<i) != 0 {
-			ix.elr.put(d.gen, ordinal, true)
+			d.editIndex(BrokerID(b)).elr.put(d.gen, ordinal, true)
 		}
 	}
 	switch {
@@ -135,33 +135,30 @@ func (d *Delta) indexNew(ordinal uint32, r *metadatapb.Partition, isr, elr uint8
 	d.editIndex(BrokerID(*r.Leader)).leaders++
 }
 
-// indexReplica notes that a new partition has the broker as a replica, and returns the broker's index.
-func (d *Delta) indexReplica(id BrokerID, ordinal uint32) *brokerIndex {
-	var c *recentIndex
-	if d.recent != nil {
-		c = d.recentOf(id)
+// indexReplica notes that a new partition has the broker as a replica, and keeps the broker's index at hand.
+func (d *Delta) indexReplica(id BrokerID, ordinal uint32) {
+	if d.recent == nil {
+		d.keepRecent()
 	}
-	if c == nil || c.index == nil || c.id != id {
-		d.editIndex(id)
-		c = d.recentOf(id)
-	}
-	ix := c.index
-	if page := ordinal / bitsPerPage; c.on == nil || c.page != page {
-		c.on, c.page = ix.on.t.edit(d.gen, page), page
+	c := d.recentOf(id)
+	if page := ordinal / bitsPerPage; c.id != id || c.page != page {
+		d.editReplicas(id, page)
 	}
 	c.on[ordinal/64%bitWords] |= 1 << (ordinal % 64)
-	ix.on.n++
-	return ix
+	c.index.on.n++
+}
+
+// editReplicas puts a page of the partitions that the broker is a replica of at hand, for writing.
+func (d *Delta) editReplicas(id BrokerID, page uint32) {
+	ix := d.editIndex(id)
+	c := d.recentOf(id)
+	c.on, c.page = ix.on.t.editFrom(d.bitSlab, d.gen, page), page
 }
 
 // editIndex returns the index of a broker for writing. The few last ones are kept at hand.
 func (d *Delta) editIndex(id BrokerID) *brokerIndex {
 	if d.recent == nil {
-		n := 16 // a power of two
-		if d.snapshot {
-			n = 1024
-		}
-		d.recent = make([]recentIndex, n)
+		d.keepRecent()
 	}
 	c := d.recentOf(id)
 	if c.index != nil && c.id == id {
@@ -177,8 +174,20 @@ func (d *Delta) editIndex(id BrokerID) *brokerIndex {
 		d.indexes.brokers.set(d.gen, id, n)
 		ix = n
 	}
-	*c = recentIndex{id: id, index: ix}
+	*c = recentIndex{id: id, page: noPage, index: ix}
 	return ix
+}
+
+// keepRecent makes room for indexes that are at hand.
+func (d *Delta) keepRecent() {
+	n := 16 // a power of two
+	if d.snapshot {
+		n = 1024
+	}
+	d.recent = make([]recentIndex, n)
+	for i := range d.recent {
+		d.recent[i].page = noPage
+	}
 }
 
 // recentOf is where the broker's index is kept at hand, if it is.
@@ -190,14 +199,17 @@ func (d *Delta) recentOf(id BrokerID) *recentIndex {
 func (d *Delta) trimIndex(id BrokerID) {
 	if d.editIndex(id).isEmpty() {
 		d.indexes.brokers.delete(d.gen, id)
-		*d.recentOf(id) = recentIndex{}
+		*d.recentOf(id) = recentIndex{page: noPage}
 	}
 }
 
+// noPage is no number of a page of bits.
+const noPage = 1<<32 - 1
+
 type recentIndex struct {
-	id    BrokerID
+	id BrokerID
+	// page is the number of on, a page of index.on that may be written; noPage if there is none.
+	page  uint32
 	index *brokerIndex
-	// on is a page of index.on that may be written.
-	on   *bitPage
-	page uint32
+	on    *bitPage
 }

@@ -15,7 +15,7 @@ type partitionPage [pageLen]packed
 // packed is a partition in 32 bytes without pointers. Lists other than the replicas are lists of positions in
 // replicas, in their order. What does not fit (see pack) is kept whole in the spill table under the same ordinal.
 type packed struct {
-	replicas       [maxSlots]uint16
+	lanes          uint64 // replicas of 16 bits each, the first one lowest
 	topic          uint32 // ordinal of the topic
 	partition      int32
 	leaderEpoch    int32
@@ -39,6 +39,9 @@ const (
 	shiftLastELR  = 31
 )
 
+// replica is the broker in a slot.
+func (r *packed) replica(slot int) BrokerID { return BrokerID(uint16(r.lanes >> (16 * (slot & 3)))) }
+
 func (r *packed) present() bool { return r.bits&bitPresent != 0 }
 func (r *packed) spilled() bool { return r.bits&bitSpilled != 0 }
 
@@ -48,12 +51,12 @@ func (r *packed) pack(p *Partition) bool {
 		return false
 	}
 	bits := uint64(bitPresent) | uint64(len(p.Replicas))<<shiftReplicas
-	var replicas [maxSlots]uint16
+	lanes := uint64(0)
 	for i, id := range p.Replicas {
 		if id > math.MaxUint16 {
 			return false
 		}
-		replicas[i] = uint16(id)
+		lanes |= uint64(uint16(id)) << (16 * i)
 	}
 	leader := noSlot
 	if p.Leader != NoBroker {
@@ -72,7 +75,7 @@ func (r *packed) pack(p *Partition) bool {
 	if p.Recovering {
 		bits |= bitRecovering
 	}
-	r.replicas, r.bits = replicas, bits
+	r.lanes, r.bits = lanes, bits
 	r.leaderEpoch, r.partitionEpoch = int32(p.LeaderEpoch), int32(p.PartitionEpoch)
 	return true
 }
@@ -101,11 +104,12 @@ func (r *packed) packRecord(p *metadatapb.Partition) (isr, elr uint8, ok bool) {
 		p.LeaderEpoch < 0 || p.PartitionEpoch < 0 {
 		return 0, 0, false
 	}
+	r.lanes = 0
 	for i, id := range p.Replicas {
 		if uint32(id) > math.MaxUint16 || slices.Contains(p.Replicas[:i], id) {
 			return 0, 0, false
 		}
-		r.replicas[i] = uint16(id)
+		r.lanes |= uint64(id) << (16 * i)
 	}
 	leader := noSlot
 	if p.Leader != nil {
@@ -162,8 +166,8 @@ const unpackRoom = 4 * maxSlots
 func (r *packed) unpack(p *Partition, room []BrokerID) {
 	n := int(r.bits >> shiftReplicas & 7)
 	room = room[:0]
-	for _, id := range r.replicas[:n] {
-		room = append(room, BrokerID(id))
+	for i := range n {
+		room = append(room, r.replica(i))
 	}
 	p.Replicas, room = room[:n:n], room[n:]
 	p.ISR, room = r.unpackList(r.bits>>shiftISR, room)
@@ -172,7 +176,7 @@ func (r *packed) unpack(p *Partition, room []BrokerID) {
 	p.AddingReplicas, p.RemovingReplicas, p.OriginalReplicas = nil, nil, nil
 	p.Leader = NoBroker
 	if s := r.bits >> shiftLeader & 7; s != noSlot {
-		p.Leader = BrokerID(r.replicas[s])
+		p.Leader = r.replica(int(s))
 	}
 	p.LeaderEpoch, p.PartitionEpoch = LeaderEpoch(r.leaderEpoch), PartitionEpoch(r.partitionEpoch)
 	p.Recovering = r.bits&bitRecovering != 0
@@ -184,7 +188,7 @@ func (r *packed) unpackList(v uint64, room []BrokerID) (list, rest []BrokerID) {
 		return nil, room
 	}
 	for i := range n {
-		room = append(room, BrokerID(r.replicas[v>>(3+2*i)&3]))
+		room = append(room, r.replica(int(v>>(3+2*i))))
 	}
 	return room[:n:n], room[n:]
 }

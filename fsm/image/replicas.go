@@ -1,7 +1,8 @@
 package image
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/binary"
 	"slices"
 	"strconv"
 )
@@ -107,4 +108,10 @@ func appendReplicas(b []byte, ids []BrokerID) []byte {
 	return append(b, ']')
 }
 
-func compareUUID(a, b UUID) int { return bytes.Compare(a[:], b[:]) }
+func compareUUID(a, b UUID) int {
+	x, y := binary.BigEndian.Uint64(a[:8]), binary.BigEndian.Uint64(b[:8])
+	if x == y {
+		x, y = binary.BigEndian.Uint64(a[8:]), binary.BigEndian.Uint64(b[8:])
+	}
+	return cmp.Compare(x, y)
+}

@@ -44,12 +44,40 @@ func (t *table[P]) get(page uint32) *P {
 	return l.pages[page%leafLen]
 }
 
+// Pages of a group: 4 KiB of partitions, 1 KiB of bits.
+const (
+	partitionSlab = 4
+	bitSlab       = 8
+)
+
+// slab makes pages in groups, which takes less time than one by one. A group stays in memory as long as one of its pages does,
+// so groups are small, and only a load, whose pages are of one age, makes them. A nil slab makes single pages.
+type slab[P any] struct {
+	left []P
+	size int
+}
+
+func (s *slab[P]) take() *P {
+	if s == nil {
+		return new(P)
+	}
+	if len(s.left) == 0 {
+		s.left = make([]P, s.size)
+	}
+	p := &s.left[0]
+	s.left = s.left[1:]
+	return p
+}
+
 // edit returns a page that the writer of generation gen may change; a missing page is made.
-func (t *table[P]) edit(gen uint64, page uint32) *P {
+func (t *table[P]) edit(gen uint64, page uint32) *P { return t.editFrom(nil, gen, page) }
+
+// editFrom is edit with new pages from the slab.
+func (t *table[P]) editFrom(s *slab[P], gen uint64, page uint32) *P {
 	l := t.editLeaf(gen, page)
 	i := page % leafLen
 	if l.own&(1<<i) == 0 {
-		p := new(P)
+		p := s.take()
 		if old := l.pages[i]; old != nil {
 			*p = *old
 		}

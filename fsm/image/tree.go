@@ -78,10 +78,20 @@ func (n *treeNode[K, V]) own(gen uint64) *treeNode[K, V] {
 
 // set adds the key or replaces its value.
 func (t *tree[K, V]) set(gen uint64, k K, v V) {
+	if at := t.place(gen, k, v); at != nil {
+		*at = v
+	}
+}
+
+// add adds the key and tells whether it did; a key that is there keeps its value.
+func (t *tree[K, V]) add(gen uint64, k K, v V) bool { return t.place(gen, k, v) == nil }
+
+// place adds the key, or returns where its value is.
+func (t *tree[K, V]) place(gen uint64, k K, v V) *V {
 	if t.root == nil {
 		t.root = &treeNode[K, V]{gen: gen, items: []treeItem[K, V]{{k, v}}}
 		t.n = 1
-		return
+		return nil
 	}
 	t.root = t.root.own(gen)
 	if len(t.root.items) >= treeMax {
@@ -90,23 +100,24 @@ func (t *tree[K, V]) set(gen uint64, k K, v V) {
 	}
 	n := t.root
 	for {
-		i, found := t.find(n, k)
+		i, found := len(n.items), false
+		if i == 0 || t.compare(n.items[i-1].key, k) >= 0 { // keys tend to come in order
+			i, found = t.find(n, k)
+		}
 		if found {
-			n.items[i].val = v
-			return
+			return &n.items[i].val
 		}
 		if len(n.kids) == 0 {
 			n.items = insertAt(n.items, i, treeItem[K, V]{k, v})
 			t.n++
-			return
+			return nil
 		}
 		n.kids[i] = n.kids[i].own(gen)
 		if len(n.kids[i].items) >= treeMax {
 			t.split(n, i, k)
 			switch c := t.compare(k, n.items[i].key); {
 			case c == 0:
-				n.items[i].val = v
-				return
+				return &n.items[i].val
 			case c > 0:
 				i++
 			}

@@ -18,6 +18,9 @@ const (
 
 	fieldTopicID   = 1
 	fieldPartition = 2
+	fieldReplicas  = 3
+	fieldISR       = 4
+	fieldLeader    = 5
 )
 
 // Decoder decodes records one after the other. Topic, Partition and PartitionChange are taken apart by hand into memory that

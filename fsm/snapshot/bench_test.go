@@ -61,7 +61,7 @@ func BenchmarkLoad(b *testing.B) {
 			for range b.N {
 				floor = append(floor, timed(b, path, checksum))
 				load = append(load, timed(b, path, func(r io.Reader) error {
-					_, _, err := Read(bufio.NewReaderSize(r, 256<<10))
+					_, _, err := Read(r)
 					return err
 				}))
 			}

@@ -13,7 +13,7 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// Read reads one snapshot up to the end of r.
+// Read reads one snapshot up to the end of r, in pieces of [ReadBytes] or more.
 func Read(r io.Reader) (*metadatapb.SnapshotHeader, *image.Image, error) {
 	b := &blockReader{r: r}
 	h, err := b.header()
@@ -45,7 +45,12 @@ func Read(r io.Reader) (*metadatapb.SnapshotHeader, *image.Image, error) {
 
 // replay replays the records of a block.
 func replay(d *image.Delta, offset image.MetadataOffset, payload []byte, n *uint64) error {
-	for len(payload) > 0 {
+	for {
+		taken, rest := d.LoadPartitions(payload)
+		*n += uint64(taken)
+		if payload = rest; len(payload) == 0 {
+			return nil
+		}
 		size, w := binary.Uvarint(payload)
 		if w <= 0 || size > uint64(len(payload)-w) {
 			return fmt.Errorf("%w: record %d is longer than its block", ErrCorrupt, *n)
@@ -56,8 +61,10 @@ func replay(d *image.Delta, offset image.MetadataOffset, payload []byte, n *uint
 		payload = payload[w+int(size):]
 		*n++
 	}
-	return nil
 }
+
+// ReadBytes is how much of a snapshot is asked for at a time.
+const ReadBytes = 256 << 10
 
 // blockReader reads blocks and checks them.
 type blockReader struct {
@@ -67,7 +74,27 @@ type blockReader struct {
 	end   int64 // position after it
 	count int   // blocks read
 	kind  byte
-	buf   []byte
+	// buf[from:to] was read ahead.
+	buf      []byte
+	from, to int
+}
+
+// take returns the next n bytes, valid until the next call. The error is io.EOF or io.ErrUnexpectedEOF if the snapshot ends before.
+func (b *blockReader) take(n int) ([]byte, error) {
+	if b.to-b.from < n {
+		buf := b.buf
+		if len(buf) < n {
+			buf = make([]byte, max(n, ReadBytes))
+		}
+		b.to = copy(buf, b.buf[b.from:b.to])
+		b.buf, b.from = buf, 0
+		got, err := io.ReadAtLeast(b.r, b.buf[b.to:], n-b.to)
+		if b.to += got; err != nil {
+			return nil, err
+		}
+	}
+	b.from += n
+	return b.buf[b.from-n : b.from], nil
 }
 
 // name adds to an error which block it is about.
@@ -84,14 +111,14 @@ func (b *blockReader) corrupt(what string, err error) error {
 }
 
 func (b *blockReader) header() (*metadatapb.SnapshotHeader, error) {
-	var m [len(magic)]byte
-	if _, err := io.ReadFull(b.r, m[:]); err != nil {
+	m, err := b.take(len(magic))
+	if err != nil {
 		return nil, b.corrupt("its first bytes", err)
 	}
-	if string(m[:]) != magic {
+	if string(m) != magic {
 		return nil, b.name(fmt.Errorf("%w: it does not begin like a snapshot", ErrCorrupt))
 	}
-	b.crc, b.end = crc32.Update(0, castagnoli, m[:]), int64(len(magic))
+	b.crc, b.end = crc32.Update(0, castagnoli, m), int64(len(magic))
 	kind, payload, err := b.next()
 	if err != nil {
 		return nil, err
@@ -116,8 +143,8 @@ func (b *blockReader) header() (*metadatapb.SnapshotHeader, error) {
 func (b *blockReader) next() (byte, []byte, error) {
 	b.at, b.kind = b.end, '?'
 	b.count++
-	var head [blockHeadLen]byte
-	if _, err := io.ReadFull(b.r, head[:]); err != nil {
+	head, err := b.take(blockHeadLen)
+	if err != nil {
 		return 0, nil, b.corrupt("the head of a block", err)
 	}
 	b.kind = head[0]
@@ -125,14 +152,12 @@ func (b *blockReader) next() (byte, []byte, error) {
 	if size > blockBytesMax {
 		return 0, nil, b.name(fmt.Errorf("%w: %d bytes, allowed are %d", ErrCorrupt, size, blockBytesMax))
 	}
-	if cap(b.buf) < int(size)+4 {
-		b.buf = make([]byte, max(int(size)+4, 2*blockBytesTarget))
-	}
-	buf := b.buf[:size+4]
-	if _, err := io.ReadFull(b.r, buf); err != nil {
+	b.crc = crc32.Update(b.crc, castagnoli, head)
+	buf, err := b.take(int(size) + 4)
+	if err != nil {
 		return 0, nil, b.corrupt("a block", err)
 	}
-	b.crc = crc32.Update(crc32.Update(b.crc, castagnoli, head[:]), castagnoli, buf[:size])
+	b.crc = crc32.Update(b.crc, castagnoli, buf[:size])
 	if sum := binary.LittleEndian.Uint32(buf[size:]); sum != b.crc {
 		return 0, nil, b.name(fmt.Errorf("%w: checksum %08x, computed %08x", ErrCorrupt, sum, b.crc))
 	}
@@ -151,12 +176,12 @@ func (b *blockReader) footer(payload []byte, n uint64) error {
 	if f.Records != n {
 		return b.name(fmt.Errorf("%w: %d records, the footer says %d", ErrCorrupt, n, f.Records))
 	}
-	var one [1]byte
-	switch k, err := io.ReadFull(b.r, one[:]); {
-	case k > 0:
+	switch _, err := b.take(1); err {
+	case nil:
 		return b.name(fmt.Errorf("%w: bytes after the footer", ErrCorrupt))
-	case err != io.EOF:
+	case io.EOF:
+		return nil
+	default:
 		return b.name(err)
 	}
-	return nil
 }

@@ -158,7 +158,7 @@ func BenchmarkSnapshotLoad(b *testing.B) {
 			for b.Loop() {
 				runtime.GC()
 				ours := readFile(b, path, func(r io.Reader) error {
-					_, im, err := snapshot.Read(bufio.NewReaderSize(r, 256<<10))
+					_, im, err := snapshot.Read(r)
 					if err == nil && im.PartitionCount() != s.shape.Size() {
 						err = fmt.Errorf("%d partitions", im.PartitionCount())
 					}

@@ -48,7 +48,7 @@ bench: ## the benchmarks, medians of COUNT=7 runs
 	@.ci/bench $(COUNT)
 
 acceptance: ## the kills with full observation times and their bounds asserted; wants a quiet machine
-	QUORATE_ACCEPTANCE=1 CGO_ENABLED=0 go test -count=1 -v -timeout 30m -run 'TestKillPartitionLeader|TestActiveController|TestPausedFollower|TestAllDie' ./test/cluster
+	QUORATE_ACCEPTANCE=1 CGO_ENABLED=0 go test -count=1 -v -timeout 30m -run 'TestKillPartitionLeader|TestActiveController|TestPausedFollower|TestAllDie|TestMovesSurvive|TestWipedLeader' ./test/cluster
 
 chaos: ## kill and pause processes at random: ROUNDS=20 KILLS=200 SEED=
 	@.ci/chaos '$(ROUNDS)' '$(KILLS)' '$(SEED)'

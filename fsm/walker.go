@@ -3,7 +3,6 @@ package fsm
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/hashicorp/raft"
 
@@ -52,24 +51,26 @@ func (w *Walker) State() State { return w.state }
 // entry's end. The error is
 // [io.EOF] at the end, [ErrCompacted] if the log begins later, a [HaltError] if the log cannot be judged.
 func (w *Walker) Next() (*Entry, error) {
-	for w.state.Index < w.end {
-		l := new(raft.Log)
-		index := w.state.Index + 1
-		if err := w.logs.GetLog(index, l); err != nil {
-			if errors.Is(err, raft.ErrLogNotFound) {
-				return nil, fmt.Errorf("%w: index %d is gone", ErrCompacted, index)
-			}
-			return nil, fmt.Errorf("fsm: read index %d of the log: %w", index, err)
-		}
-		e, err := w.judge(l)
+	for {
+		e, err := w.step()
 		if err != nil {
-			return nil, &HaltError{Index: l.Index, Term: l.Term, Reason: err}
+			return nil, err
 		}
 		if e != nil && e.BaseOffset > w.after {
 			return e, nil
 		}
 	}
-	return nil, io.EOF
+}
+
+func (w *Walker) read(index uint64) (*raft.Log, error) {
+	l := new(raft.Log)
+	if err := w.logs.GetLog(index, l); err != nil {
+		if errors.Is(err, raft.ErrLogNotFound) {
+			return nil, fmt.Errorf("%w: index %d is gone", ErrCompacted, index)
+		}
+		return nil, fmt.Errorf("fsm: read index %d of the log: %w", index, err)
+	}
+	return l, nil
 }
 
 // ReplayTo replays entries on top of im, which must stand where the walk began, until the image holds the record at
@@ -80,15 +81,9 @@ func (w *Walker) ReplayTo(im *image.Image, at image.MetadataOffset) (*image.Imag
 		if err != nil {
 			return nil, err
 		}
-		raw, err := record.ScanEntry(e.Bytes)
-		if err != nil {
+		if im, err = replayEntry(im, e); err != nil {
 			return nil, err
 		}
-		d := im.Fork()
-		if err := d.ReplayEntry(raw); err != nil {
-			return nil, err
-		}
-		im = d.Seal(e.LastOffset, e.Chain)
 	}
 	return im, nil
 }

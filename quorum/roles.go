@@ -42,6 +42,7 @@ var MethodRoles = map[string]Role{
 	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RoleOperator,
 	controllerpb.OperatorApi_UnregisterBroker_FullMethodName:            RoleOperator,
 	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:              RoleOperator,
+	controllerpb.OperatorApi_ConfirmLineage_FullMethodName:              RoleOperator,
 
 	controllerpb.ReaderApi_DescribeTopics_FullMethodName:      RoleReader,
 	controllerpb.ReaderApi_ListBrokers_FullMethodName:         RoleReader,

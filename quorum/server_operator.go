@@ -76,6 +76,16 @@ func (s *operatorServer) AlterPartitionReassignments(ctx context.Context, r *con
 	return response, nil
 }
 
+// ConfirmLineage implements OperatorApi.
+func (s *operatorServer) ConfirmLineage(ctx context.Context, r *controllerpb.ConfirmLineageRequest) (*controllerpb.ConfirmLineageResponse, error) {
+	response, im, err := ask(ctx, s.n, operatorCause("ConfirmLineage", r.GetRequestId()), r, controller.ConfirmLineage)
+	if err != nil {
+		return nil, err
+	}
+	response.MetadataOffset, response.UnfencedBrokers = int64(im.Offset()), unfenced(im)
+	return response, nil
+}
+
 // UnregisterBroker implements OperatorApi.
 func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
 	cause := operatorCause("UnregisterBroker", r.GetRequestId())

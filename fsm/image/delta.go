@@ -144,6 +144,10 @@ func (d *Delta) replay(r *metadatapb.Record) error {
 		return d.setFeature(k.FeatureLevel)
 	case *metadatapb.Record_ProducerIds:
 		return d.setProducerIDs(k.ProducerIds)
+	case *metadatapb.Record_Lineage:
+		return d.beginLineage(k.Lineage)
+	case *metadatapb.Record_LineageConfirmed:
+		return d.confirmLineage(k.LineageConfirmed)
 	}
 	return fmt.Errorf("unknown kind of record (%T)", r.GetKind())
 }

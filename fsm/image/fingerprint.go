@@ -26,12 +26,13 @@ const (
 	kindFeature
 	kindProducerIDs
 	kindRemovedController
+	kindLineage
 )
 
 // Fingerprint returns a 64-bit hash of the content, offset and chain aside. Two images of one log at the same offset
 // differ in it if, but for chance, they differ at all. It is not meant to be stored: its rule may change with the build.
 func (im *Image) Fingerprint() uint64 {
-	return im.sum + hash(kindProducerIDs).word(uint64(im.nextProducerID)).sum()
+	return im.sum + hash(kindProducerIDs).word(uint64(im.nextProducerID)).sum() + hashLineage(im.lineage)
 }
 
 type hash uint64

@@ -83,6 +83,15 @@ func recProducerIDs(next int64) *metadatapb.Record {
 	return &metadatapb.Record{Kind: &metadatapb.Record_ProducerIds{ProducerIds: &metadatapb.ProducerIds{NextProducerId: next}}}
 }
 
+func recLineage(number int32) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_Lineage{Lineage: &metadatapb.Lineage{
+		Number: number, ControllerId: 100, DirectoryId: testID(3), TimeMs: 50, RecoveredOffset: 7, RecoveredChain: 0xcd}}}
+}
+
+func recConfirmed(number int32, ms int64) *metadatapb.Record {
+	return &metadatapb.Record{Kind: &metadatapb.Record_LineageConfirmed{LineageConfirmed: &metadatapb.LineageConfirmed{Number: number, TimeMs: ms}}}
+}
+
 // generator draws records that fit the image they follow.
 type generator struct {
 	t      *rapid.T
@@ -131,6 +140,11 @@ func (g *generator) record(im *Image, offset MetadataOffset) *metadatapb.Record 
 		}
 		return recConfig(t, name, rapid.SampledFrom([]string{"x", "y", "min.insync.replicas"}).Draw(g.t, "key"), value)
 	default:
+		if l := im.Lineage(); l.IsUnconfirmed() {
+			return recConfirmed(int32(l.Number), 9)
+		} else if rapid.IntRange(0, 4).Draw(g.t, "recovery") == 0 {
+			return recLineage(int32(l.Number) + 1)
+		}
 		if rapid.Bool().Draw(g.t, "feature") {
 			return recFeature(FeatureEligibleLeaderReplicas, rapid.Int32Range(0, 1).Draw(g.t, "level"))
 		}

@@ -43,6 +43,7 @@ type state struct {
 	features           tree[string, int32]
 
 	nextProducerID int64
+	lineage        Lineage
 
 	indexes indexes
 	// sum is the sum of the hashes of all elements, see fingerprint.go.

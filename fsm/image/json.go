@@ -18,6 +18,7 @@ func (im *Image) WriteJSON(w io.Writer) error {
 	j := &jsonWriter{w: w}
 	j.text(`{"metadataOffset":`).int(int64(im.offset))
 	j.text(`,"chain":`).string(im.chain.String())
+	j.text(`,"lineage":`).lineage(im.lineage)
 	j.text(`,"features":`)
 	j.open('[')
 	for name, level := range im.features.all() {

@@ -186,6 +186,10 @@ func parseClusterRecord(t *testing.T, im *Image, kind string, f fields) *metadat
 		return recConfig(metadatapb.ResourceType(metadatapb.ResourceType_value["RESOURCE_TYPE_"+f["type"]]), f["of"], f["key"], value)
 	case "feature":
 		return recFeature(f["name"], int32(f.int("level")))
+	case "lineage":
+		return recLineage(int32(f.int("number")))
+	case "lineage-confirmed":
+		return recConfirmed(int32(f.int("number")), f.int("at"))
 	case "producer-ids":
 		return recProducerIDs(f.int("next"))
 	}

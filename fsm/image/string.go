@@ -48,13 +48,16 @@ func (p Partition) RecoveryState() string {
 	return "RECOVERED"
 }
 
-// String returns the whole image as canonical lines: what it stands at, features, brokers, controllers, topics with
+// String returns the whole image as canonical lines: what it stands at, features, lineage, brokers, controllers, topics with
 // their partitions, configs, producer ids, pending deletions. It is meant for transcripts and small images.
 func (im *Image) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "offset=%d chain=%v\n", im.offset, im.chain)
 	for name, level := range im.Features() {
 		fmt.Fprintf(&s, "feature %s=%d\n", name, level)
+	}
+	if im.lineage.Number > 0 {
+		fmt.Fprintln(&s, im.lineage)
 	}
 	for b := range im.Brokers() {
 		fmt.Fprintln(&s, b)

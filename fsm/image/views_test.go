@@ -44,7 +44,14 @@ func wholeImage(t *testing.T) *Image {
 	if err := d.Replay(im.Offset()+2, recRemovedController(101, 3, 12)); err != nil {
 		t.Fatal(err)
 	}
-	return d.Seal(im.Offset()+2, 0xab)
+	offset := im.Offset() + 2
+	for _, r := range []*metadatapb.Record{recLineage(1), recConfirmed(1, 60)} {
+		offset++
+		if err := d.Replay(offset, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.Seal(offset, 0xab)
 }
 
 // TestDumpIsStable: the dump is a format that scripts rely on. Fields may be added, never renamed.

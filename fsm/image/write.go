@@ -7,8 +7,8 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// Records returns the image as records in canonical order: features, brokers, controllers, removed controllers, topics by
-// name each with its partitions, configs, producer ids, pending deletions. Replayed into [Load] they give an equal image.
+// Records returns the image as records in canonical order: features, lineage, brokers, controllers, removed controllers,
+// topics by name each with its partitions, configs, producer ids, pending deletions. Replayed into [Load] they give an equal image.
 // Each record is new and belongs to the receiver.
 func (im *Image) Records() iter.Seq[*metadatapb.Record] {
 	return func(yield func(*metadatapb.Record) bool) {
@@ -20,6 +20,11 @@ func (im *Image) clusterRecords(yield func(*metadatapb.Record) bool) bool {
 	for name, level := range im.features.all() {
 		r := &metadatapb.FeatureLevel{Name: name, Level: level}
 		if !yield(&metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: r}}) {
+			return false
+		}
+	}
+	for _, r := range im.lineage.records() {
+		if !yield(r) {
 			return false
 		}
 	}
@@ -145,6 +150,7 @@ func (p *Partition) fill(m *metadatapb.Partition) {
 // RecordCount returns the number of records that [Image.Records] gives.
 func (im *Image) RecordCount() int {
 	n := im.features.n + im.brokers.n + im.controllers.n + im.removedControllers.n + im.TopicCount() + im.partitionCount + im.configs.n + im.pending.n
+	n += len(im.lineage.records())
 	if im.nextProducerID > 0 {
 		n++
 	}

@@ -50,6 +50,8 @@ func drawValue(t *rapid.T, fd protoreflect.FieldDescriptor, fresh func() protore
 		return protoreflect.ValueOfInt32(rapid.OneOf(rapid.Int32Range(-1, 300), rapid.Int32()).Draw(t, "int32"))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(rapid.Int64().Draw(t, "int64"))
+	case protoreflect.Fixed64Kind:
+		return protoreflect.ValueOfUint64(rapid.Uint64().Draw(t, "fixed64"))
 	case protoreflect.Uint32Kind:
 		return protoreflect.ValueOfUint32(rapid.Uint32().Draw(t, "uint32"))
 	case protoreflect.EnumKind:

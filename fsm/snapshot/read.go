@@ -36,7 +36,11 @@ func Read(r io.Reader) (*metadatapb.SnapshotHeader, *image.Image, error) {
 			if err := b.footer(payload, n); err != nil {
 				return nil, nil, err
 			}
-			return h, d.Seal(image.MetadataOffset(h.MetadataOffset), image.Chain(h.Chain)), nil
+			im := d.Seal(image.MetadataOffset(h.MetadataOffset), image.Chain(h.Chain))
+			if got := im.Lineage().Number; int32(got) != h.Lineage {
+				return nil, nil, b.name(fmt.Errorf("%w: the header is of lineage %d, the image of %d", ErrCorrupt, h.Lineage, got))
+			}
+			return h, im, nil
 		default:
 			return nil, nil, b.name(fmt.Errorf("%w: a block of kind %q", ErrUnknownBlock, kind))
 		}

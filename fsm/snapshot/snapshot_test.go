@@ -54,6 +54,8 @@ func fixture(t testing.TB, partitions int) *image.Image {
 	replay(&metadatapb.Record{Kind: &metadatapb.Record_Config{Config: &metadatapb.Config{
 		ResourceType: metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, ResourceName: "t1", Key: "min.insync.replicas", Value: &value}}})
 	replay(&metadatapb.Record{Kind: &metadatapb.Record_ProducerIds{ProducerIds: &metadatapb.ProducerIds{NextProducerId: 1000}}})
+	replay(&metadatapb.Record{Kind: &metadatapb.Record_Lineage{Lineage: &metadatapb.Lineage{Number: 1, DirectoryId: id(4)}}})
+	replay(&metadatapb.Record{Kind: &metadatapb.Record_LineageConfirmed{LineageConfirmed: &metadatapb.LineageConfirmed{Number: 1, TimeMs: 5}}})
 	replay(&metadatapb.Record{Kind: &metadatapb.Record_RemoveTopic{RemoveTopic: &metadatapb.RemoveTopic{TopicId: id(2)}}})
 	return d.Seal(offset, 0x1234)
 }
@@ -81,6 +83,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		want := header()
 		want.Version, want.MetadataOffset, want.Chain = FormatVersion, int64(im.Offset()), uint64(im.Chain())
+		want.Lineage = 1
 		if d := cmp.Diff(want, h, protocmp.Transform()); d != "" {
 			t.Fatal(d)
 		}
@@ -177,6 +180,7 @@ func TestUnknownContentIsRefused(t *testing.T) {
 			b.block = append(b.block, 200, 1, 0)
 			b.close(blockRecords)
 		}, footer)},
+		{"another lineage", "of lineage 2, the image of 0", ErrCorrupt, rewrite(t, message(blockHeader, &metadatapb.SnapshotHeader{Version: FormatVersion, Lineage: 2}), footer)},
 		{"huge block", "allowed are", ErrCorrupt, append([]byte(magic), blockHeader, 0xff, 0xff, 0xff, 0x7f)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

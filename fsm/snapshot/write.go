@@ -12,10 +12,11 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// Write writes the image under the header, whose version, offset and chain it fills in. The error is that of w.
+// Write writes the image under the header, whose version, offset, chain and lineage it fills in. The error is that of w.
 func Write(w io.Writer, h *metadatapb.SnapshotHeader, im *image.Image) error {
 	h = proto.CloneOf(h)
 	h.Version, h.MetadataOffset, h.Chain = FormatVersion, int64(im.Offset()), uint64(im.Chain())
+	h.Lineage = int32(im.Lineage().Number)
 	b := &blockWriter{w: w}
 	b.write([]byte(magic))
 	b.message(blockHeader, h)

@@ -30,6 +30,7 @@ var repeats = map[string]Repeat{
 	controllerpb.OperatorApi_AlterConfigs_FullMethodName:                RepeatOnce,
 	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RepeatOnce,
 	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:              RepeatOnce, // a level that is reached is not written again
+	controllerpb.OperatorApi_ConfirmLineage_FullMethodName:              RepeatOnce,
 	controllerpb.ReaderApi_ListReassignments_FullMethodName:             RepeatAlways,
 	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:               RepeatAlways,
 	controllerpb.ReaderApi_DescribeFeatures_FullMethodName:              RepeatAlways,

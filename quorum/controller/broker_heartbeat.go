@@ -38,8 +38,11 @@ func stateOf(b image.Broker) brokerState {
 //
 // Refusals of the whole request, in this order:
 //
+//	NOT_CONTROLLER      the broker has followed a newer lineage of the log
 //	STALE_BROKER_EPOCH  the broker is not registered, or under another epoch, older or newer
 //	NOT_CONTROLLER      the broker has applied an offset that this controller does not have
+//
+// An offset of an older lineage counts as none.
 //
 // Every other heartbeat renews the session, whatever it asks. Then:
 //
@@ -66,7 +69,7 @@ func BrokerHeartbeat(v View, req *controllerpb.BrokerHeartbeatRequest) (Decision
 	if err != nil {
 		return d, err
 	}
-	offset := image.MetadataOffset(req.GetMetadataOffset())
+	offset := offsetOf(v.Image, req.GetLineage(), req.GetMetadataOffset())
 	liveness := v.Liveness.Heard(b.ID, v.Now, offset, image.Chain(req.GetChain()))
 	current, next := stateOf(b), nextState(v, b, req)
 	if next != current {
@@ -95,17 +98,21 @@ func LateHeartbeat(v View, req *controllerpb.BrokerHeartbeatRequest) (Decision[*
 	if err != nil {
 		return d, err
 	}
-	liveness := v.Liveness.Heard(b.ID, v.Now, image.MetadataOffset(req.GetMetadataOffset()), image.Chain(req.GetChain()))
+	offset := offsetOf(v.Image, req.GetLineage(), req.GetMetadataOffset())
+	liveness := v.Liveness.Heard(b.ID, v.Now, offset, image.Chain(req.GetChain()))
 	d.Liveness = &liveness
 	return d, nil
 }
 
 func checkHeartbeat(v View, req *controllerpb.BrokerHeartbeatRequest) (image.Broker, error) {
+	if err := checkLineage(v.Image, image.BrokerID(req.GetBrokerId()), req.GetLineage()); err != nil {
+		return image.Broker{}, err
+	}
 	b, err := checkBrokerEpoch(v.Image, req.GetBrokerId(), req.GetBrokerEpoch())
 	if err != nil {
 		return b, err
 	}
-	if offset := image.MetadataOffset(req.GetMetadataOffset()); offset > v.lastOffset() {
+	if offset := offsetOf(v.Image, req.GetLineage(), req.GetMetadataOffset()); offset > v.lastOffset() {
 		return b, controllerpb.Refuse(codeNotController,
 			"broker %v has applied metadata offset %d, this controller has %d: ask for the active controller", b.ID, offset, v.lastOffset())
 	}
@@ -133,7 +140,7 @@ func nextState(v View, b image.Broker, req *controllerpb.BrokerHeartbeatRequest)
 		switch {
 		case req.GetWantShutDown():
 			return stateShutdownNow
-		case req.GetWantFence(), b.InControlledShutdown, image.MetadataOffset(req.GetMetadataOffset()) < b.RegistrationOffset:
+		case req.GetWantFence(), b.InControlledShutdown, offsetOf(v.Image, req.GetLineage(), req.GetMetadataOffset()) < b.RegistrationOffset:
 			return stateFenced
 		}
 		return stateUnfenced

@@ -14,12 +14,14 @@ import (
 // Refusals, in this order:
 //
 //	INCONSISTENT_CLUSTER_ID         the node was formatted for another cluster
+//	NOT_CONTROLLER                  the broker has followed a newer lineage of the log
 //	INVALID_REGISTRATION            id, incarnation, directory, listeners or lost replicas are malformed
 //	DUPLICATE_BROKER_REGISTRATION   another incarnation has a session and is not shutting down (KAFKA-16952, KAFKA-19047)
 //	INVALID_REGISTRATION            the directory belongs to another broker, or changed within one incarnation; or an
 //	                                incarnation that is not fenced names lost replicas
 //	UNSUPPORTED_VERSION             a finalized feature level is outside the declared range
-//	OFFSET_NOT_AVAILABLE            retriable: the logs were judged by an image older than the broker's own last change
+//	OFFSET_NOT_AVAILABLE            retriable: the logs were judged by an image older than the broker's own last change, or
+//	                                of an older lineage
 //
 // The same incarnation again: the epoch, whether it is fenced, and what it told about its last stop stay; the rest is
 // replaced, and the registration offset moves. If nothing differs nothing is written. A broker finds out that a log has

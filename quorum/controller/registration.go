@@ -35,6 +35,9 @@ func checkRegistration(v View, req *controllerpb.RegisterBrokerRequest) (*regist
 	if err := checkClusterID(v, req.GetClusterId()); err != nil {
 		return nil, err
 	}
+	if err := checkLineage(v.Image, image.BrokerID(req.GetBrokerId()), req.GetLineage()); err != nil {
+		return nil, err
+	}
 	r, err := readRegistration(req)
 	if err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ func checkJudgedOffset(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 	case r.old.Fenced && ok:
 		needed = beat.SettledOffset
 	}
-	if judged := image.MetadataOffset(req.GetJudgedOffset()); judged < needed {
+	if judged := offsetOf(v.Image, req.GetLineage(), req.GetJudgedOffset()); judged < needed {
 		return controllerpb.Refuse(codeOffsetNotAvailable,
 			"broker %v judged its logs by the image at metadata offset %d, its own last change is at or before %d: follow the metadata log that far, judge and register again",
 			r.id, judged, needed)

@@ -19,6 +19,22 @@ func (s *script) operator() string {
 		req := &controllerpb.UnregisterBrokerRequest{BrokerId: int32(s.int("id", 0)), ValidateOnly: s.has("validate-only")}
 		d, err := controller.UnregisterBroker(s.h.view(), req)
 		return carryOut(s.h, d, err) + s.wouldWrite(d.Response.GetRecords()) + reasonLines(d.Reasons)
+	case "begin-lineage": // as an offline recovery does
+		l := image.Lineage{Number: s.h.image.Lineage().Number + 1, Controller: 1001, TimeMs: s.h.now.UnixMilli()}
+		next, err := replay(s.h.image, l.Record())
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		s.h.image = next
+		return fmt.Sprintf("lineage %d from offset %d\n", l.Number, next.Offset())
+	case "confirm":
+		req := &controllerpb.ConfirmLineageRequest{ValidateOnly: s.has("validate-only")}
+		if s.has("number") {
+			n := int32(s.int("number", 0))
+			req.Number = &n
+		}
+		d, err := controller.ConfirmLineage(s.h.view(), req)
+		return carryOut(s.h, d, err) + s.wouldWrite(d.Response.GetRecords()) + reasonLines(d.Reasons)
 	case "elect":
 		return s.elect()
 	case "grow":

@@ -275,6 +275,7 @@ func (s *script) register() string {
 	req := registerRequest(id, s.text("incarnation", fmt.Sprintf("inc-%d", id)), s.text("directory", fmt.Sprintf("dir-%d", id)))
 	req.ClusterId = s.text("cluster", testCluster)
 	req.JudgedOffset = int64(s.int("judged", int(s.h.image.Offset())))
+	req.Lineage = int32(s.int("lineage", int(s.h.image.Lineage().Number)))
 	if stop := s.text("stop", ""); stop != "" {
 		req.StopKind = metadatapb.StopKind(metadatapb.StopKind_value["STOP_KIND_"+strings.ToUpper(strings.ReplaceAll(stop, "-", "_"))])
 	}
@@ -332,6 +333,7 @@ func (s *script) heartbeat() string {
 	}
 	req := &controllerpb.BrokerHeartbeatRequest{
 		BrokerId: id, BrokerEpoch: int64(s.int("epoch", int(epoch))), MetadataOffset: int64(s.int("offset", int(s.h.image.Offset()))),
+		Lineage:   int32(s.int("lineage", int(s.h.image.Lineage().Number))),
 		WantFence: s.has("want-fence"), WantShutDown: s.has("want-shutdown"),
 	}
 	if s.has("late") {

@@ -58,6 +58,8 @@ func Record(im *image.Image, r *metadatapb.Record) string {
 		return fmt.Sprintf("Config %s %q %s=%s", strings.ToLower(strings.TrimPrefix(c.ResourceType.String(), "RESOURCE_TYPE_")), c.ResourceName, c.Key, value)
 	case *metadatapb.Record_FeatureLevel:
 		return fmt.Sprintf("FeatureLevel %s %d", k.FeatureLevel.Name, k.FeatureLevel.Level)
+	case *metadatapb.Record_LineageConfirmed:
+		return fmt.Sprintf("LineageConfirmed %d", k.LineageConfirmed.Number)
 	case *metadatapb.Record_ProducerIds:
 		return fmt.Sprintf("ProducerIds broker=%d next=%d", k.ProducerIds.BrokerId, k.ProducerIds.NextProducerId)
 	}

@@ -199,8 +199,10 @@ type RegisterBrokerRequest struct {
 	StopKind            v1.StopKind            `protobuf:"varint,8,opt,name=stop_kind,json=stopKind,proto3,enum=quorate.metadata.v1.StopKind" json:"stop_kind,omitempty"`
 	PreviousBrokerEpoch *int64                 `protobuf:"varint,9,opt,name=previous_broker_epoch,json=previousBrokerEpoch,proto3,oneof" json:"previous_broker_epoch,omitempty"`
 	// Replicas whose log is gone, judged by the image at judged_offset.
-	LostReplicas  []*LostReplica `protobuf:"bytes,10,rep,name=lost_replicas,json=lostReplicas,proto3" json:"lost_replicas,omitempty"`
-	JudgedOffset  int64          `protobuf:"varint,11,opt,name=judged_offset,json=judgedOffset,proto3" json:"judged_offset,omitempty"`
+	LostReplicas []*LostReplica `protobuf:"bytes,10,rep,name=lost_replicas,json=lostReplicas,proto3" json:"lost_replicas,omitempty"`
+	JudgedOffset int64          `protobuf:"varint,11,opt,name=judged_offset,json=judgedOffset,proto3" json:"judged_offset,omitempty"`
+	// Lineage of judged_offset.
+	Lineage       int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,6 +310,13 @@ func (x *RegisterBrokerRequest) GetLostReplicas() []*LostReplica {
 func (x *RegisterBrokerRequest) GetJudgedOffset() int64 {
 	if x != nil {
 		return x.JudgedOffset
+	}
+	return 0
+}
+
+func (x *RegisterBrokerRequest) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
 	}
 	return 0
 }
@@ -426,8 +435,10 @@ type BrokerHeartbeatRequest struct {
 	Chain          uint64 `protobuf:"fixed64,4,opt,name=chain,proto3" json:"chain,omitempty"`
 	WantFence      bool   `protobuf:"varint,5,opt,name=want_fence,json=wantFence,proto3" json:"want_fence,omitempty"`
 	WantShutDown   bool   `protobuf:"varint,6,opt,name=want_shut_down,json=wantShutDown,proto3" json:"want_shut_down,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Lineage of metadata_offset.
+	Lineage       int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BrokerHeartbeatRequest) Reset() {
@@ -502,6 +513,13 @@ func (x *BrokerHeartbeatRequest) GetWantShutDown() bool {
 	return false
 }
 
+func (x *BrokerHeartbeatRequest) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
+}
+
 type BrokerHeartbeatResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IsCaughtUp     bool                   `protobuf:"varint,1,opt,name=is_caught_up,json=isCaughtUp,proto3" json:"is_caught_up,omitempty"`
@@ -510,8 +528,10 @@ type BrokerHeartbeatResponse struct {
 	// Committed metadata offset at the active controller.
 	CommittedOffset  int64             `protobuf:"varint,4,opt,name=committed_offset,json=committedOffset,proto3" json:"committed_offset,omitempty"`
 	ActiveController *ActiveController `protobuf:"bytes,5,opt,name=active_controller,json=activeController,proto3" json:"active_controller,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Lineage of committed_offset.
+	Lineage       int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BrokerHeartbeatResponse) Reset() {
@@ -577,6 +597,13 @@ func (x *BrokerHeartbeatResponse) GetActiveController() *ActiveController {
 		return x.ActiveController
 	}
 	return nil
+}
+
+func (x *BrokerHeartbeatResponse) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
 }
 
 type AlterPartitionRequest struct {
@@ -3474,11 +3501,142 @@ func (*RegisterControllerResponse) Descriptor() ([]byte, []int) {
 	return file_controller_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
+// ConfirmLineageRequest tells that an operator has looked at what an offline recovery brought back. Until then no broker
+// deletes anything.
+type ConfirmLineageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: the present lineage.
+	Number        *int32 `protobuf:"varint,1,opt,name=number,proto3,oneof" json:"number,omitempty"`
+	ValidateOnly  bool   `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmLineageRequest) Reset() {
+	*x = ConfirmLineageRequest{}
+	mi := &file_controller_v1_controller_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmLineageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmLineageRequest) ProtoMessage() {}
+
+func (x *ConfirmLineageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmLineageRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmLineageRequest) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ConfirmLineageRequest) GetNumber() int32 {
+	if x != nil && x.Number != nil {
+		return *x.Number
+	}
+	return 0
+}
+
+func (x *ConfirmLineageRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *ConfirmLineageRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ConfirmLineageResponse struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Number          int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	MetadataOffset  int64                  `protobuf:"varint,2,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	UnfencedBrokers []int32                `protobuf:"varint,3,rep,packed,name=unfenced_brokers,json=unfencedBrokers,proto3" json:"unfenced_brokers,omitempty"`
+	Records         []*v1.Record           `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ConfirmLineageResponse) Reset() {
+	*x = ConfirmLineageResponse{}
+	mi := &file_controller_v1_controller_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmLineageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmLineageResponse) ProtoMessage() {}
+
+func (x *ConfirmLineageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_controller_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmLineageResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmLineageResponse) Descriptor() ([]byte, []int) {
+	return file_controller_v1_controller_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ConfirmLineageResponse) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ConfirmLineageResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
+func (x *ConfirmLineageResponse) GetUnfencedBrokers() []int32 {
+	if x != nil {
+		return x.UnfencedBrokers
+	}
+	return nil
+}
+
+func (x *ConfirmLineageResponse) GetRecords() []*v1.Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
 var File_controller_v1_controller_proto protoreflect.FileDescriptor
 
 const file_controller_v1_controller_proto_rawDesc = "" +
 	"\n" +
-	"\x1econtroller/v1/controller.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x18metadata/v1/record.proto\"\xb8\x04\n" +
+	"\x1econtroller/v1/controller.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x18metadata/v1/record.proto\"\xd2\x04\n" +
 	"\x15RegisterBrokerRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
@@ -3492,7 +3650,8 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x15previous_broker_epoch\x18\t \x01(\x03H\x01R\x13previousBrokerEpoch\x88\x01\x01\x12G\n" +
 	"\rlost_replicas\x18\n" +
 	" \x03(\v2\".quorate.controller.v1.LostReplicaR\flostReplicas\x12#\n" +
-	"\rjudged_offset\x18\v \x01(\x03R\fjudgedOffsetB\a\n" +
+	"\rjudged_offset\x18\v \x01(\x03R\fjudgedOffset\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineageB\a\n" +
 	"\x05_rackB\x18\n" +
 	"\x16_previous_broker_epoch\"H\n" +
 	"\vLostReplica\x12\x19\n" +
@@ -3502,7 +3661,7 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"partitions\"l\n" +
 	"\x16RegisterBrokerResponse\x12!\n" +
 	"\fbroker_epoch\x18\x01 \x01(\x03R\vbrokerEpoch\x12/\n" +
-	"\x13registration_offset\x18\x02 \x01(\x03R\x12registrationOffset\"\xdc\x01\n" +
+	"\x13registration_offset\x18\x02 \x01(\x03R\x12registrationOffset\"\xf6\x01\n" +
 	"\x16BrokerHeartbeatRequest\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12!\n" +
 	"\fbroker_epoch\x18\x02 \x01(\x03R\vbrokerEpoch\x12'\n" +
@@ -3510,14 +3669,16 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x05chain\x18\x04 \x01(\x06R\x05chain\x12\x1d\n" +
 	"\n" +
 	"want_fence\x18\x05 \x01(\bR\twantFence\x12$\n" +
-	"\x0ewant_shut_down\x18\x06 \x01(\bR\fwantShutDown\"\x83\x02\n" +
+	"\x0ewant_shut_down\x18\x06 \x01(\bR\fwantShutDown\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineage\"\x9d\x02\n" +
 	"\x17BrokerHeartbeatResponse\x12 \n" +
 	"\fis_caught_up\x18\x01 \x01(\bR\n" +
 	"isCaughtUp\x12\x1b\n" +
 	"\tis_fenced\x18\x02 \x01(\bR\bisFenced\x12(\n" +
 	"\x10should_shut_down\x18\x03 \x01(\bR\x0eshouldShutDown\x12)\n" +
 	"\x10committed_offset\x18\x04 \x01(\x03R\x0fcommittedOffset\x12T\n" +
-	"\x11active_controller\x18\x05 \x01(\v2'.quorate.controller.v1.ActiveControllerR\x10activeController\"\x9b\x01\n" +
+	"\x11active_controller\x18\x05 \x01(\v2'.quorate.controller.v1.ActiveControllerR\x10activeController\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineage\"\x9b\x01\n" +
 	"\x15AlterPartitionRequest\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12!\n" +
 	"\fbroker_epoch\x18\x02 \x01(\x03R\vbrokerEpoch\x12B\n" +
@@ -3747,7 +3908,18 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\fdirectory_id\x18\x04 \x01(\fR\vdirectoryId\x12;\n" +
 	"\tlisteners\x18\x05 \x03(\v2\x1d.quorate.metadata.v1.ListenerR\tlisteners\x12=\n" +
 	"\bfeatures\x18\x06 \x03(\v2!.quorate.metadata.v1.FeatureRangeR\bfeatures\"\x1c\n" +
-	"\x1aRegisterControllerResponse*\xa6\x01\n" +
+	"\x1aRegisterControllerResponse\"\x83\x01\n" +
+	"\x15ConfirmLineageRequest\x12\x1b\n" +
+	"\x06number\x18\x01 \x01(\x05H\x00R\x06number\x88\x01\x01\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestIdB\t\n" +
+	"\a_number\"\xbb\x01\n" +
+	"\x16ConfirmLineageResponse\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12'\n" +
+	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12)\n" +
+	"\x10unfenced_brokers\x18\x03 \x03(\x05R\x0funfencedBrokers\x125\n" +
+	"\arecords\x18\x04 \x03(\v2\x1b.quorate.metadata.v1.RecordR\arecords*\xa6\x01\n" +
 	"\x0fConfigOperation\x12 \n" +
 	"\x1cCONFIG_OPERATION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CONFIG_OPERATION_SET\x10\x01\x12\x1b\n" +
@@ -3768,7 +3940,7 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x0fBrokerHeartbeat\x12-.quorate.controller.v1.BrokerHeartbeatRequest\x1a..quorate.controller.v1.BrokerHeartbeatResponse\x12m\n" +
 	"\x0eAlterPartition\x12,.quorate.controller.v1.AlterPartitionRequest\x1a-.quorate.controller.v1.AlterPartitionResponse\x12|\n" +
 	"\x13AllocateProducerIds\x121.quorate.controller.v1.AllocateProducerIdsRequest\x1a2.quorate.controller.v1.AllocateProducerIdsResponse\x12p\n" +
-	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\xa1\a\n" +
+	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\x90\b\n" +
 	"\vOperatorApi\x12g\n" +
 	"\fCreateTopics\x12*.quorate.controller.v1.CreateTopicsRequest\x1a+.quorate.controller.v1.CreateTopicsResponse\x12g\n" +
 	"\fDeleteTopics\x12*.quorate.controller.v1.DeleteTopicsRequest\x1a+.quorate.controller.v1.DeleteTopicsResponse\x12s\n" +
@@ -3777,7 +3949,8 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\fElectLeaders\x12*.quorate.controller.v1.ElectLeadersRequest\x1a+.quorate.controller.v1.ElectLeadersResponse\x12\x94\x01\n" +
 	"\x1bAlterPartitionReassignments\x129.quorate.controller.v1.AlterPartitionReassignmentsRequest\x1a:.quorate.controller.v1.AlterPartitionReassignmentsResponse\x12s\n" +
 	"\x10UnregisterBroker\x12..quorate.controller.v1.UnregisterBrokerRequest\x1a/.quorate.controller.v1.UnregisterBrokerResponse\x12m\n" +
-	"\x0eUpdateFeatures\x12,.quorate.controller.v1.UpdateFeaturesRequest\x1a-.quorate.controller.v1.UpdateFeaturesResponse2\x8a\x01\n" +
+	"\x0eUpdateFeatures\x12,.quorate.controller.v1.UpdateFeaturesRequest\x1a-.quorate.controller.v1.UpdateFeaturesResponse\x12m\n" +
+	"\x0eConfirmLineage\x12,.quorate.controller.v1.ConfirmLineageRequest\x1a-.quorate.controller.v1.ConfirmLineageResponse2\x8a\x01\n" +
 	"\rControllerApi\x12y\n" +
 	"\x12RegisterController\x120.quorate.controller.v1.RegisterControllerRequest\x1a1.quorate.controller.v1.RegisterControllerResponseB=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"
 
@@ -3794,7 +3967,7 @@ func file_controller_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_controller_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controller_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_controller_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_controller_v1_controller_proto_goTypes = []any{
 	(ConfigOperation)(0),                        // 0: quorate.controller.v1.ConfigOperation
 	(ElectionType)(0),                           // 1: quorate.controller.v1.ElectionType
@@ -3850,106 +4023,111 @@ var file_controller_v1_controller_proto_goTypes = []any{
 	(*UpdateFeaturesResponse)(nil),              // 51: quorate.controller.v1.UpdateFeaturesResponse
 	(*RegisterControllerRequest)(nil),           // 52: quorate.controller.v1.RegisterControllerRequest
 	(*RegisterControllerResponse)(nil),          // 53: quorate.controller.v1.RegisterControllerResponse
-	(*v1.Listener)(nil),                         // 54: quorate.metadata.v1.Listener
-	(*v1.FeatureRange)(nil),                     // 55: quorate.metadata.v1.FeatureRange
-	(v1.StopKind)(0),                            // 56: quorate.metadata.v1.StopKind
-	(*ActiveController)(nil),                    // 57: quorate.controller.v1.ActiveController
-	(v1.LeaderRecoveryState)(0),                 // 58: quorate.metadata.v1.LeaderRecoveryState
-	(v1.ChangeReason)(0),                        // 59: quorate.metadata.v1.ChangeReason
-	(*Error)(nil),                               // 60: quorate.controller.v1.Error
-	(*v1.Record)(nil),                           // 61: quorate.metadata.v1.Record
-	(*v1.BrokerIds)(nil),                        // 62: quorate.metadata.v1.BrokerIds
-	(v1.ResourceType)(0),                        // 63: quorate.metadata.v1.ResourceType
+	(*ConfirmLineageRequest)(nil),               // 54: quorate.controller.v1.ConfirmLineageRequest
+	(*ConfirmLineageResponse)(nil),              // 55: quorate.controller.v1.ConfirmLineageResponse
+	(*v1.Listener)(nil),                         // 56: quorate.metadata.v1.Listener
+	(*v1.FeatureRange)(nil),                     // 57: quorate.metadata.v1.FeatureRange
+	(v1.StopKind)(0),                            // 58: quorate.metadata.v1.StopKind
+	(*ActiveController)(nil),                    // 59: quorate.controller.v1.ActiveController
+	(v1.LeaderRecoveryState)(0),                 // 60: quorate.metadata.v1.LeaderRecoveryState
+	(v1.ChangeReason)(0),                        // 61: quorate.metadata.v1.ChangeReason
+	(*Error)(nil),                               // 62: quorate.controller.v1.Error
+	(*v1.Record)(nil),                           // 63: quorate.metadata.v1.Record
+	(*v1.BrokerIds)(nil),                        // 64: quorate.metadata.v1.BrokerIds
+	(v1.ResourceType)(0),                        // 65: quorate.metadata.v1.ResourceType
 }
 var file_controller_v1_controller_proto_depIdxs = []int32{
-	54, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
-	55, // 1: quorate.controller.v1.RegisterBrokerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
-	56, // 2: quorate.controller.v1.RegisterBrokerRequest.stop_kind:type_name -> quorate.metadata.v1.StopKind
+	56, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
+	57, // 1: quorate.controller.v1.RegisterBrokerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
+	58, // 2: quorate.controller.v1.RegisterBrokerRequest.stop_kind:type_name -> quorate.metadata.v1.StopKind
 	4,  // 3: quorate.controller.v1.RegisterBrokerRequest.lost_replicas:type_name -> quorate.controller.v1.LostReplica
-	57, // 4: quorate.controller.v1.BrokerHeartbeatResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	59, // 4: quorate.controller.v1.BrokerHeartbeatResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
 	9,  // 5: quorate.controller.v1.AlterPartitionRequest.topics:type_name -> quorate.controller.v1.AlterPartitionTopic
 	11, // 6: quorate.controller.v1.AlterPartitionTopic.partitions:type_name -> quorate.controller.v1.AlterPartitionItem
 	10, // 7: quorate.controller.v1.AlterPartitionItem.isr:type_name -> quorate.controller.v1.IsrMember
-	58, // 8: quorate.controller.v1.AlterPartitionItem.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	59, // 9: quorate.controller.v1.AlterPartitionItem.reason:type_name -> quorate.metadata.v1.ChangeReason
+	60, // 8: quorate.controller.v1.AlterPartitionItem.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	61, // 9: quorate.controller.v1.AlterPartitionItem.reason:type_name -> quorate.metadata.v1.ChangeReason
 	13, // 10: quorate.controller.v1.AlterPartitionResponse.topics:type_name -> quorate.controller.v1.AlterPartitionTopicResult
 	14, // 11: quorate.controller.v1.AlterPartitionTopicResult.partitions:type_name -> quorate.controller.v1.AlterPartitionResult
-	60, // 12: quorate.controller.v1.AlterPartitionResult.error:type_name -> quorate.controller.v1.Error
-	58, // 13: quorate.controller.v1.AlterPartitionResult.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	62, // 12: quorate.controller.v1.AlterPartitionResult.error:type_name -> quorate.controller.v1.Error
+	60, // 13: quorate.controller.v1.AlterPartitionResult.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
 	18, // 14: quorate.controller.v1.ReportDeletionsRequest.failed:type_name -> quorate.controller.v1.FailedDeletion
 	21, // 15: quorate.controller.v1.CreateTopicsRequest.topics:type_name -> quorate.controller.v1.CreatableTopic
 	22, // 16: quorate.controller.v1.CreatableTopic.assignments:type_name -> quorate.controller.v1.ReplicaAssignment
 	23, // 17: quorate.controller.v1.CreatableTopic.configs:type_name -> quorate.controller.v1.ConfigEntry
 	25, // 18: quorate.controller.v1.CreateTopicsResponse.topics:type_name -> quorate.controller.v1.CreatableTopicResult
-	61, // 19: quorate.controller.v1.CreateTopicsResponse.records:type_name -> quorate.metadata.v1.Record
-	60, // 20: quorate.controller.v1.CreatableTopicResult.error:type_name -> quorate.controller.v1.Error
+	63, // 19: quorate.controller.v1.CreateTopicsResponse.records:type_name -> quorate.metadata.v1.Record
+	62, // 20: quorate.controller.v1.CreatableTopicResult.error:type_name -> quorate.controller.v1.Error
 	23, // 21: quorate.controller.v1.CreatableTopicResult.configs:type_name -> quorate.controller.v1.ConfigEntry
 	27, // 22: quorate.controller.v1.DeleteTopicsRequest.topics:type_name -> quorate.controller.v1.DeletableTopic
 	29, // 23: quorate.controller.v1.DeleteTopicsResponse.topics:type_name -> quorate.controller.v1.DeletableTopicResult
-	61, // 24: quorate.controller.v1.DeleteTopicsResponse.records:type_name -> quorate.metadata.v1.Record
-	60, // 25: quorate.controller.v1.DeletableTopicResult.error:type_name -> quorate.controller.v1.Error
+	63, // 24: quorate.controller.v1.DeleteTopicsResponse.records:type_name -> quorate.metadata.v1.Record
+	62, // 25: quorate.controller.v1.DeletableTopicResult.error:type_name -> quorate.controller.v1.Error
 	31, // 26: quorate.controller.v1.CreatePartitionsRequest.topics:type_name -> quorate.controller.v1.CreatePartitionsTopic
-	62, // 27: quorate.controller.v1.CreatePartitionsTopic.assignments:type_name -> quorate.metadata.v1.BrokerIds
+	64, // 27: quorate.controller.v1.CreatePartitionsTopic.assignments:type_name -> quorate.metadata.v1.BrokerIds
 	33, // 28: quorate.controller.v1.CreatePartitionsResponse.topics:type_name -> quorate.controller.v1.CreatePartitionsTopicResult
-	61, // 29: quorate.controller.v1.CreatePartitionsResponse.records:type_name -> quorate.metadata.v1.Record
-	60, // 30: quorate.controller.v1.CreatePartitionsTopicResult.error:type_name -> quorate.controller.v1.Error
+	63, // 29: quorate.controller.v1.CreatePartitionsResponse.records:type_name -> quorate.metadata.v1.Record
+	62, // 30: quorate.controller.v1.CreatePartitionsTopicResult.error:type_name -> quorate.controller.v1.Error
 	35, // 31: quorate.controller.v1.AlterConfigsRequest.resources:type_name -> quorate.controller.v1.AlterableResource
-	63, // 32: quorate.controller.v1.AlterableResource.type:type_name -> quorate.metadata.v1.ResourceType
+	65, // 32: quorate.controller.v1.AlterableResource.type:type_name -> quorate.metadata.v1.ResourceType
 	36, // 33: quorate.controller.v1.AlterableResource.changes:type_name -> quorate.controller.v1.ConfigChange
 	0,  // 34: quorate.controller.v1.ConfigChange.operation:type_name -> quorate.controller.v1.ConfigOperation
 	38, // 35: quorate.controller.v1.AlterConfigsResponse.resources:type_name -> quorate.controller.v1.AlterableResourceResult
-	61, // 36: quorate.controller.v1.AlterConfigsResponse.records:type_name -> quorate.metadata.v1.Record
-	63, // 37: quorate.controller.v1.AlterableResourceResult.type:type_name -> quorate.metadata.v1.ResourceType
-	60, // 38: quorate.controller.v1.AlterableResourceResult.error:type_name -> quorate.controller.v1.Error
+	63, // 36: quorate.controller.v1.AlterConfigsResponse.records:type_name -> quorate.metadata.v1.Record
+	65, // 37: quorate.controller.v1.AlterableResourceResult.type:type_name -> quorate.metadata.v1.ResourceType
+	62, // 38: quorate.controller.v1.AlterableResourceResult.error:type_name -> quorate.controller.v1.Error
 	1,  // 39: quorate.controller.v1.ElectLeadersRequest.type:type_name -> quorate.controller.v1.ElectionType
 	40, // 40: quorate.controller.v1.ElectLeadersRequest.partitions:type_name -> quorate.controller.v1.ElectablePartition
 	42, // 41: quorate.controller.v1.ElectLeadersResponse.results:type_name -> quorate.controller.v1.ElectLeadersResult
-	61, // 42: quorate.controller.v1.ElectLeadersResponse.records:type_name -> quorate.metadata.v1.Record
-	60, // 43: quorate.controller.v1.ElectLeadersResult.error:type_name -> quorate.controller.v1.Error
+	63, // 42: quorate.controller.v1.ElectLeadersResponse.records:type_name -> quorate.metadata.v1.Record
+	62, // 43: quorate.controller.v1.ElectLeadersResult.error:type_name -> quorate.controller.v1.Error
 	44, // 44: quorate.controller.v1.AlterPartitionReassignmentsRequest.partitions:type_name -> quorate.controller.v1.ReassignablePartition
-	62, // 45: quorate.controller.v1.ReassignablePartition.replicas:type_name -> quorate.metadata.v1.BrokerIds
+	64, // 45: quorate.controller.v1.ReassignablePartition.replicas:type_name -> quorate.metadata.v1.BrokerIds
 	46, // 46: quorate.controller.v1.AlterPartitionReassignmentsResponse.results:type_name -> quorate.controller.v1.ReassignmentResult
-	61, // 47: quorate.controller.v1.AlterPartitionReassignmentsResponse.records:type_name -> quorate.metadata.v1.Record
-	60, // 48: quorate.controller.v1.ReassignmentResult.error:type_name -> quorate.controller.v1.Error
-	61, // 49: quorate.controller.v1.UnregisterBrokerResponse.records:type_name -> quorate.metadata.v1.Record
+	63, // 47: quorate.controller.v1.AlterPartitionReassignmentsResponse.records:type_name -> quorate.metadata.v1.Record
+	62, // 48: quorate.controller.v1.ReassignmentResult.error:type_name -> quorate.controller.v1.Error
+	63, // 49: quorate.controller.v1.UnregisterBrokerResponse.records:type_name -> quorate.metadata.v1.Record
 	50, // 50: quorate.controller.v1.UpdateFeaturesRequest.updates:type_name -> quorate.controller.v1.FeatureUpdate
 	2,  // 51: quorate.controller.v1.FeatureUpdate.type:type_name -> quorate.controller.v1.FeatureUpdateType
-	61, // 52: quorate.controller.v1.UpdateFeaturesResponse.records:type_name -> quorate.metadata.v1.Record
-	54, // 53: quorate.controller.v1.RegisterControllerRequest.listeners:type_name -> quorate.metadata.v1.Listener
-	55, // 54: quorate.controller.v1.RegisterControllerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
-	3,  // 55: quorate.controller.v1.BrokerApi.RegisterBroker:input_type -> quorate.controller.v1.RegisterBrokerRequest
-	6,  // 56: quorate.controller.v1.BrokerApi.BrokerHeartbeat:input_type -> quorate.controller.v1.BrokerHeartbeatRequest
-	8,  // 57: quorate.controller.v1.BrokerApi.AlterPartition:input_type -> quorate.controller.v1.AlterPartitionRequest
-	15, // 58: quorate.controller.v1.BrokerApi.AllocateProducerIds:input_type -> quorate.controller.v1.AllocateProducerIdsRequest
-	17, // 59: quorate.controller.v1.BrokerApi.ReportDeletions:input_type -> quorate.controller.v1.ReportDeletionsRequest
-	20, // 60: quorate.controller.v1.OperatorApi.CreateTopics:input_type -> quorate.controller.v1.CreateTopicsRequest
-	26, // 61: quorate.controller.v1.OperatorApi.DeleteTopics:input_type -> quorate.controller.v1.DeleteTopicsRequest
-	30, // 62: quorate.controller.v1.OperatorApi.CreatePartitions:input_type -> quorate.controller.v1.CreatePartitionsRequest
-	34, // 63: quorate.controller.v1.OperatorApi.AlterConfigs:input_type -> quorate.controller.v1.AlterConfigsRequest
-	39, // 64: quorate.controller.v1.OperatorApi.ElectLeaders:input_type -> quorate.controller.v1.ElectLeadersRequest
-	43, // 65: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:input_type -> quorate.controller.v1.AlterPartitionReassignmentsRequest
-	47, // 66: quorate.controller.v1.OperatorApi.UnregisterBroker:input_type -> quorate.controller.v1.UnregisterBrokerRequest
-	49, // 67: quorate.controller.v1.OperatorApi.UpdateFeatures:input_type -> quorate.controller.v1.UpdateFeaturesRequest
-	52, // 68: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
-	5,  // 69: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
-	7,  // 70: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
-	12, // 71: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
-	16, // 72: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
-	19, // 73: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
-	24, // 74: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
-	28, // 75: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
-	32, // 76: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
-	37, // 77: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
-	41, // 78: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
-	45, // 79: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
-	48, // 80: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
-	51, // 81: quorate.controller.v1.OperatorApi.UpdateFeatures:output_type -> quorate.controller.v1.UpdateFeaturesResponse
-	53, // 82: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
-	69, // [69:83] is the sub-list for method output_type
-	55, // [55:69] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	63, // 52: quorate.controller.v1.UpdateFeaturesResponse.records:type_name -> quorate.metadata.v1.Record
+	56, // 53: quorate.controller.v1.RegisterControllerRequest.listeners:type_name -> quorate.metadata.v1.Listener
+	57, // 54: quorate.controller.v1.RegisterControllerRequest.features:type_name -> quorate.metadata.v1.FeatureRange
+	63, // 55: quorate.controller.v1.ConfirmLineageResponse.records:type_name -> quorate.metadata.v1.Record
+	3,  // 56: quorate.controller.v1.BrokerApi.RegisterBroker:input_type -> quorate.controller.v1.RegisterBrokerRequest
+	6,  // 57: quorate.controller.v1.BrokerApi.BrokerHeartbeat:input_type -> quorate.controller.v1.BrokerHeartbeatRequest
+	8,  // 58: quorate.controller.v1.BrokerApi.AlterPartition:input_type -> quorate.controller.v1.AlterPartitionRequest
+	15, // 59: quorate.controller.v1.BrokerApi.AllocateProducerIds:input_type -> quorate.controller.v1.AllocateProducerIdsRequest
+	17, // 60: quorate.controller.v1.BrokerApi.ReportDeletions:input_type -> quorate.controller.v1.ReportDeletionsRequest
+	20, // 61: quorate.controller.v1.OperatorApi.CreateTopics:input_type -> quorate.controller.v1.CreateTopicsRequest
+	26, // 62: quorate.controller.v1.OperatorApi.DeleteTopics:input_type -> quorate.controller.v1.DeleteTopicsRequest
+	30, // 63: quorate.controller.v1.OperatorApi.CreatePartitions:input_type -> quorate.controller.v1.CreatePartitionsRequest
+	34, // 64: quorate.controller.v1.OperatorApi.AlterConfigs:input_type -> quorate.controller.v1.AlterConfigsRequest
+	39, // 65: quorate.controller.v1.OperatorApi.ElectLeaders:input_type -> quorate.controller.v1.ElectLeadersRequest
+	43, // 66: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:input_type -> quorate.controller.v1.AlterPartitionReassignmentsRequest
+	47, // 67: quorate.controller.v1.OperatorApi.UnregisterBroker:input_type -> quorate.controller.v1.UnregisterBrokerRequest
+	49, // 68: quorate.controller.v1.OperatorApi.UpdateFeatures:input_type -> quorate.controller.v1.UpdateFeaturesRequest
+	54, // 69: quorate.controller.v1.OperatorApi.ConfirmLineage:input_type -> quorate.controller.v1.ConfirmLineageRequest
+	52, // 70: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
+	5,  // 71: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
+	7,  // 72: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
+	12, // 73: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
+	16, // 74: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
+	19, // 75: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
+	24, // 76: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
+	28, // 77: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
+	32, // 78: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
+	37, // 79: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
+	41, // 80: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
+	45, // 81: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
+	48, // 82: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
+	51, // 83: quorate.controller.v1.OperatorApi.UpdateFeatures:output_type -> quorate.controller.v1.UpdateFeaturesResponse
+	55, // 84: quorate.controller.v1.OperatorApi.ConfirmLineage:output_type -> quorate.controller.v1.ConfirmLineageResponse
+	53, // 85: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
+	71, // [71:86] is the sub-list for method output_type
+	56, // [56:71] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_controller_proto_init() }
@@ -3968,13 +4146,14 @@ func file_controller_v1_controller_proto_init() {
 	file_controller_v1_controller_proto_msgTypes[33].OneofWrappers = []any{}
 	file_controller_v1_controller_proto_msgTypes[37].OneofWrappers = []any{}
 	file_controller_v1_controller_proto_msgTypes[39].OneofWrappers = []any{}
+	file_controller_v1_controller_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_controller_proto_rawDesc), len(file_controller_v1_controller_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   51,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

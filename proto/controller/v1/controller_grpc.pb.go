@@ -287,6 +287,7 @@ const (
 	OperatorApi_AlterPartitionReassignments_FullMethodName = "/quorate.controller.v1.OperatorApi/AlterPartitionReassignments"
 	OperatorApi_UnregisterBroker_FullMethodName            = "/quorate.controller.v1.OperatorApi/UnregisterBroker"
 	OperatorApi_UpdateFeatures_FullMethodName              = "/quorate.controller.v1.OperatorApi/UpdateFeatures"
+	OperatorApi_ConfirmLineage_FullMethodName              = "/quorate.controller.v1.OperatorApi/ConfirmLineage"
 )
 
 // OperatorApiClient is the client API for OperatorApi service.
@@ -303,6 +304,7 @@ type OperatorApiClient interface {
 	AlterPartitionReassignments(ctx context.Context, in *AlterPartitionReassignmentsRequest, opts ...grpc.CallOption) (*AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error)
 	UpdateFeatures(ctx context.Context, in *UpdateFeaturesRequest, opts ...grpc.CallOption) (*UpdateFeaturesResponse, error)
+	ConfirmLineage(ctx context.Context, in *ConfirmLineageRequest, opts ...grpc.CallOption) (*ConfirmLineageResponse, error)
 }
 
 type operatorApiClient struct {
@@ -393,6 +395,16 @@ func (c *operatorApiClient) UpdateFeatures(ctx context.Context, in *UpdateFeatur
 	return out, nil
 }
 
+func (c *operatorApiClient) ConfirmLineage(ctx context.Context, in *ConfirmLineageRequest, opts ...grpc.CallOption) (*ConfirmLineageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmLineageResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_ConfirmLineage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorApiServer is the server API for OperatorApi service.
 // All implementations must embed UnimplementedOperatorApiServer
 // for forward compatibility.
@@ -407,6 +419,7 @@ type OperatorApiServer interface {
 	AlterPartitionReassignments(context.Context, *AlterPartitionReassignmentsRequest) (*AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error)
 	UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error)
+	ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error)
 	mustEmbedUnimplementedOperatorApiServer()
 }
 
@@ -440,6 +453,9 @@ func (UnimplementedOperatorApiServer) UnregisterBroker(context.Context, *Unregis
 }
 func (UnimplementedOperatorApiServer) UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateFeatures not implemented")
+}
+func (UnimplementedOperatorApiServer) ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmLineage not implemented")
 }
 func (UnimplementedOperatorApiServer) mustEmbedUnimplementedOperatorApiServer() {}
 func (UnimplementedOperatorApiServer) testEmbeddedByValue()                     {}
@@ -606,6 +622,24 @@ func _OperatorApi_UpdateFeatures_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorApi_ConfirmLineage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmLineageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).ConfirmLineage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_ConfirmLineage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).ConfirmLineage(ctx, req.(*ConfirmLineageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorApi_ServiceDesc is the grpc.ServiceDesc for OperatorApi service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -644,6 +678,10 @@ var OperatorApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateFeatures",
 			Handler:    _OperatorApi_UpdateFeatures_Handler,
+		},
+		{
+			MethodName: "ConfirmLineage",
+			Handler:    _OperatorApi_ConfirmLineage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

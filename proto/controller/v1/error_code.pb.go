@@ -342,8 +342,10 @@ type ActiveController struct {
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// Raft term of its claim.
 	ControllerEpoch uint64 `protobuf:"varint,3,opt,name=controller_epoch,json=controllerEpoch,proto3" json:"controller_epoch,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Lineage of its log; it goes before the epoch.
+	Lineage       int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActiveController) Reset() {
@@ -397,6 +399,13 @@ func (x *ActiveController) GetControllerEpoch() uint64 {
 	return 0
 }
 
+func (x *ActiveController) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
+}
+
 var File_controller_v1_error_code_proto protoreflect.FileDescriptor
 
 const file_controller_v1_error_code_proto_rawDesc = "" +
@@ -409,11 +418,12 @@ const file_controller_v1_error_code_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\x12Y\n" +
 	"\x11active_controller\x18\x02 \x01(\v2'.quorate.controller.v1.ActiveControllerH\x00R\x10activeController\x88\x01\x01\x12'\n" +
 	"\x0foutcome_unknown\x18\x03 \x01(\bR\x0eoutcomeUnknownB\x14\n" +
-	"\x12_active_controller\"p\n" +
+	"\x12_active_controller\"\x8a\x01\n" +
 	"\x10ActiveController\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12)\n" +
-	"\x10controller_epoch\x18\x03 \x01(\x04R\x0fcontrollerEpoch*\x90\x0f\n" +
+	"\x10controller_epoch\x18\x03 \x01(\x04R\x0fcontrollerEpoch\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineage*\x90\x0f\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eERROR_CODE_OFFSET_OUT_OF_RANGE\x10\x01\x12\x1e\n" +

@@ -2114,8 +2114,11 @@ type ListBrokersResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	Brokers        []*BrokerDescription   `protobuf:"bytes,2,rep,name=brokers,proto3" json:"brokers,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Lineage of the image, and whether it waits for an operator's confirmation.
+	Lineage            int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	LineageUnconfirmed bool  `protobuf:"varint,21,opt,name=lineage_unconfirmed,json=lineageUnconfirmed,proto3" json:"lineage_unconfirmed,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ListBrokersResponse) Reset() {
@@ -2160,6 +2163,20 @@ func (x *ListBrokersResponse) GetBrokers() []*BrokerDescription {
 		return x.Brokers
 	}
 	return nil
+}
+
+func (x *ListBrokersResponse) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
+}
+
+func (x *ListBrokersResponse) GetLineageUnconfirmed() bool {
+	if x != nil {
+		return x.LineageUnconfirmed
+	}
+	return false
 }
 
 type BrokerDescription struct {
@@ -2852,8 +2869,11 @@ type NodeStatusResponse struct {
 	Members []*QuorumMember `protobuf:"bytes,10,rep,name=members,proto3" json:"members,omitempty"`
 	// Age of the last contact with the Raft leader; -1 if none, 0 on the leader itself.
 	LastContactMs int64 `protobuf:"varint,11,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Lineage of the image, and whether it waits for an operator's confirmation: nothing is deleted until then.
+	Lineage            int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	LineageUnconfirmed bool  `protobuf:"varint,21,opt,name=lineage_unconfirmed,json=lineageUnconfirmed,proto3" json:"lineage_unconfirmed,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *NodeStatusResponse) Reset() {
@@ -2961,6 +2981,20 @@ func (x *NodeStatusResponse) GetLastContactMs() int64 {
 		return x.LastContactMs
 	}
 	return 0
+}
+
+func (x *NodeStatusResponse) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
+}
+
+func (x *NodeStatusResponse) GetLineageUnconfirmed() bool {
+	if x != nil {
+		return x.LineageUnconfirmed
+	}
+	return false
 }
 
 type QuorumMember struct {
@@ -3277,10 +3311,12 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x04text\x18\x03 \x01(\tH\x00R\x04textB\x06\n" +
 	"\x04kind\"R\n" +
 	"\x12ListBrokersRequest\x12<\n" +
-	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"\x82\x01\n" +
+	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\"\xcd\x01\n" +
 	"\x13ListBrokersResponse\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12B\n" +
-	"\abrokers\x18\x02 \x03(\v2(.quorate.controller.v1.BrokerDescriptionR\abrokers\"\xfd\x01\n" +
+	"\abrokers\x18\x02 \x03(\v2(.quorate.controller.v1.BrokerDescriptionR\abrokers\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineage\x12/\n" +
+	"\x13lineage_unconfirmed\x18\x15 \x01(\bR\x12lineageUnconfirmed\"\xfd\x01\n" +
 	"\x11BrokerDescription\x12G\n" +
 	"\fregistration\x18\x01 \x01(\v2#.quorate.metadata.v1.RegisterBrokerR\fregistration\x12'\n" +
 	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12\x14\n" +
@@ -3323,7 +3359,7 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"_at_offset\"'\n" +
 	"\x11DumpImageResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
-	"\x11NodeStatusRequest\"\xd7\x03\n" +
+	"\x11NodeStatusRequest\"\xa2\x04\n" +
 	"\x12NodeStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
@@ -3337,7 +3373,9 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x05chain\x18\t \x01(\x06R\x05chain\x12=\n" +
 	"\amembers\x18\n" +
 	" \x03(\v2#.quorate.controller.v1.QuorumMemberR\amembers\x12&\n" +
-	"\x0flast_contact_ms\x18\v \x01(\x03R\rlastContactMsB\x14\n" +
+	"\x0flast_contact_ms\x18\v \x01(\x03R\rlastContactMs\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineage\x12/\n" +
+	"\x13lineage_unconfirmed\x18\x15 \x01(\bR\x12lineageUnconfirmedB\x14\n" +
 	"\x12_active_controller\"\xa6\x01\n" +
 	"\fQuorumMember\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +

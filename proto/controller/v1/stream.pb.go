@@ -30,8 +30,10 @@ type FollowRequest struct {
 	// Position of the follower; the stream goes on after it. -1: from the beginning.
 	MetadataOffset int64  `protobuf:"varint,3,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	Chain          uint64 `protobuf:"fixed64,4,opt,name=chain,proto3" json:"chain,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Lineage of that position, or the highest one that the follower has ever taken if that is higher.
+	Lineage       int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FollowRequest) Reset() {
@@ -88,6 +90,13 @@ func (x *FollowRequest) GetMetadataOffset() int64 {
 func (x *FollowRequest) GetChain() uint64 {
 	if x != nil {
 		return x.Chain
+	}
+	return 0
+}
+
+func (x *FollowRequest) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
 	}
 	return 0
 }
@@ -340,8 +349,10 @@ type StreamPosition struct {
 	// Node that serves the stream, and the active controller as far as it knows.
 	NodeId           int32             `protobuf:"varint,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	ActiveController *ActiveController `protobuf:"bytes,5,opt,name=active_controller,json=activeController,proto3,oneof" json:"active_controller,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Lineage of the image: offsets and chains compare within one only.
+	Lineage       int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StreamPosition) Reset() {
@@ -409,17 +420,25 @@ func (x *StreamPosition) GetActiveController() *ActiveController {
 	return nil
 }
 
+func (x *StreamPosition) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
+}
+
 var File_controller_v1_stream_proto protoreflect.FileDescriptor
 
 const file_controller_v1_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x1acontroller/v1/stream.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\"\x8a\x01\n" +
+	"\x1acontroller/v1/stream.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\"\xa4\x01\n" +
 	"\rFollowRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
 	"\tbroker_id\x18\x02 \x01(\x05R\bbrokerId\x12'\n" +
 	"\x0fmetadata_offset\x18\x03 \x01(\x03R\x0emetadataOffset\x12\x14\n" +
-	"\x05chain\x18\x04 \x01(\x06R\x05chain\"\xd9\x01\n" +
+	"\x05chain\x18\x04 \x01(\x06R\x05chain\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineage\"\xd9\x01\n" +
 	"\vFollowFrame\x12A\n" +
 	"\bsnapshot\x18\x01 \x01(\v2#.quorate.controller.v1.SnapshotPartH\x00R\bsnapshot\x129\n" +
 	"\x05entry\x18\x02 \x01(\v2!.quorate.controller.v1.EntryFrameH\x00R\x05entry\x12C\n" +
@@ -437,13 +456,14 @@ const file_controller_v1_stream_proto_rawDesc = "" +
 	"\x05chain\x18\x04 \x01(\x06R\x05chain\x12\x1d\n" +
 	"\n" +
 	"raft_index\x18\x05 \x01(\x04R\traftIndex\x12)\n" +
-	"\x10controller_epoch\x18\x06 \x01(\x04R\x0fcontrollerEpoch\"\x84\x02\n" +
+	"\x10controller_epoch\x18\x06 \x01(\x04R\x0fcontrollerEpoch\"\x9e\x02\n" +
 	"\x0eStreamPosition\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12\x14\n" +
 	"\x05chain\x18\x02 \x01(\x06R\x05chain\x12)\n" +
 	"\x10controller_epoch\x18\x03 \x01(\x04R\x0fcontrollerEpoch\x12\x17\n" +
 	"\anode_id\x18\x04 \x01(\x05R\x06nodeId\x12Y\n" +
-	"\x11active_controller\x18\x05 \x01(\v2'.quorate.controller.v1.ActiveControllerH\x00R\x10activeController\x88\x01\x01B\x14\n" +
+	"\x11active_controller\x18\x05 \x01(\v2'.quorate.controller.v1.ActiveControllerH\x00R\x10activeController\x88\x01\x01\x12\x18\n" +
+	"\alineage\x18\x14 \x01(\x05R\alineageB\x14\n" +
 	"\x12_active_controller2f\n" +
 	"\x0eMetadataStream\x12T\n" +
 	"\x06Follow\x12$.quorate.controller.v1.FollowRequest\x1a\".quorate.controller.v1.FollowFrame0\x01B=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"

@@ -429,7 +429,9 @@ type SnapshotHeader struct {
 	TimeMs    int64  `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
 	ClusterId string `protobuf:"bytes,8,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// Raft index of the last command in the image. It tells where to go on in the log; it is not part of the verdict's inputs.
-	RaftIndex     uint64 `protobuf:"varint,9,opt,name=raft_index,json=raftIndex,proto3" json:"raft_index,omitempty"`
+	RaftIndex uint64 `protobuf:"varint,9,opt,name=raft_index,json=raftIndex,proto3" json:"raft_index,omitempty"`
+	// Lineage of the image, 0 for the first; the image's own record says the same.
+	Lineage       int32 `protobuf:"varint,10,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +529,13 @@ func (x *SnapshotHeader) GetRaftIndex() uint64 {
 	return 0
 }
 
+func (x *SnapshotHeader) GetLineage() int32 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
+}
+
 // SnapshotFooter ends a snapshot.
 type SnapshotFooter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -608,7 +617,7 @@ const file_metadata_v1_entry_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12 \n" +
 	"\tbroker_id\x18\x04 \x01(\x05H\x00R\bbrokerId\x88\x01\x01B\f\n" +
 	"\n" +
-	"_broker_id\"\xad\x02\n" +
+	"_broker_id\"\xc7\x02\n" +
 	"\x0eSnapshotHeader\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12'\n" +
 	"\x0fmetadata_offset\x18\x02 \x01(\x03R\x0emetadataOffset\x12\x14\n" +
@@ -622,7 +631,9 @@ const file_metadata_v1_entry_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\b \x01(\tR\tclusterId\x12\x1d\n" +
 	"\n" +
-	"raft_index\x18\t \x01(\x04R\traftIndex\"*\n" +
+	"raft_index\x18\t \x01(\x04R\traftIndex\x12\x18\n" +
+	"\alineage\x18\n" +
+	" \x01(\x05R\alineage\"*\n" +
 	"\x0eSnapshotFooter\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecordsB9Z7github.com/quorate/quorate/proto/metadata/v1;metadatapbb\x06proto3"
 

@@ -315,6 +315,8 @@ type Record struct {
 	//	*Record_FeatureLevel
 	//	*Record_ProducerIds
 	//	*Record_RemovedController
+	//	*Record_Lineage
+	//	*Record_LineageConfirmed
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -492,6 +494,24 @@ func (x *Record) GetRemovedController() *RemovedController {
 	return nil
 }
 
+func (x *Record) GetLineage() *Lineage {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Lineage); ok {
+			return x.Lineage
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetLineageConfirmed() *LineageConfirmed {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_LineageConfirmed); ok {
+			return x.LineageConfirmed
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -556,6 +576,14 @@ type Record_RemovedController struct {
 	RemovedController *RemovedController `protobuf:"bytes,15,opt,name=removed_controller,json=removedController,proto3,oneof"`
 }
 
+type Record_Lineage struct {
+	Lineage *Lineage `protobuf:"bytes,20,opt,name=lineage,proto3,oneof"`
+}
+
+type Record_LineageConfirmed struct {
+	LineageConfirmed *LineageConfirmed `protobuf:"bytes,21,opt,name=lineage_confirmed,json=lineageConfirmed,proto3,oneof"`
+}
+
 func (*Record_RegisterBroker) isRecord_Kind() {}
 
 func (*Record_BrokerRegistrationChange) isRecord_Kind() {}
@@ -585,6 +613,10 @@ func (*Record_FeatureLevel) isRecord_Kind() {}
 func (*Record_ProducerIds) isRecord_Kind() {}
 
 func (*Record_RemovedController) isRecord_Kind() {}
+
+func (*Record_Lineage) isRecord_Kind() {}
+
+func (*Record_LineageConfirmed) isRecord_Kind() {}
 
 // Listener is an address that a node serves.
 type Listener struct {
@@ -2079,11 +2111,155 @@ func (x *ProducerIds) GetNextProducerId() int64 {
 	return 0
 }
 
+// Lineage begins a new lineage of the log: an offline recovery went on from what one controller still had. It stands in the
+// snapshot that the recovery writes, and is the only record after which offsets may be lower than ones seen before.
+type Lineage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1, 2, 3 …; a log that was never recovered is of lineage 0 and has no such record.
+	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The controller that the recovery made the only voter.
+	ControllerId int32  `protobuf:"varint,2,opt,name=controller_id,json=controllerId,proto3" json:"controller_id,omitempty"`
+	DirectoryId  []byte `protobuf:"bytes,3,opt,name=directory_id,json=directoryId,proto3" json:"directory_id,omitempty"`
+	// Clock of the recovery, in milliseconds since the epoch.
+	TimeMs int64 `protobuf:"varint,4,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	// Where the lineage before was left: its last metadata offset that was found, -1 for none, and the chain there.
+	RecoveredOffset int64  `protobuf:"varint,5,opt,name=recovered_offset,json=recoveredOffset,proto3" json:"recovered_offset,omitempty"`
+	RecoveredChain  uint64 `protobuf:"fixed64,6,opt,name=recovered_chain,json=recoveredChain,proto3" json:"recovered_chain,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Lineage) Reset() {
+	*x = Lineage{}
+	mi := &file_metadata_v1_record_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lineage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lineage) ProtoMessage() {}
+
+func (x *Lineage) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lineage.ProtoReflect.Descriptor instead.
+func (*Lineage) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Lineage) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Lineage) GetControllerId() int32 {
+	if x != nil {
+		return x.ControllerId
+	}
+	return 0
+}
+
+func (x *Lineage) GetDirectoryId() []byte {
+	if x != nil {
+		return x.DirectoryId
+	}
+	return nil
+}
+
+func (x *Lineage) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Lineage) GetRecoveredOffset() int64 {
+	if x != nil {
+		return x.RecoveredOffset
+	}
+	return 0
+}
+
+func (x *Lineage) GetRecoveredChain() uint64 {
+	if x != nil {
+		return x.RecoveredChain
+	}
+	return 0
+}
+
+// LineageConfirmed tells that an operator has looked at what a recovery brought back: from here on brokers delete again.
+type LineageConfirmed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	TimeMs        int64                  `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineageConfirmed) Reset() {
+	*x = LineageConfirmed{}
+	mi := &file_metadata_v1_record_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineageConfirmed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineageConfirmed) ProtoMessage() {}
+
+func (x *LineageConfirmed) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_v1_record_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineageConfirmed.ProtoReflect.Descriptor instead.
+func (*LineageConfirmed) Descriptor() ([]byte, []int) {
+	return file_metadata_v1_record_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *LineageConfirmed) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LineageConfirmed) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
 var File_metadata_v1_record_proto protoreflect.FileDescriptor
 
 const file_metadata_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x18metadata/v1/record.proto\x12\x13quorate.metadata.v1\"\xbc\t\n" +
+	"\x18metadata/v1/record.proto\x12\x13quorate.metadata.v1\"\xcc\n" +
+	"\n" +
 	"\x06Record\x12N\n" +
 	"\x0fregister_broker\x18\x01 \x01(\v2#.quorate.metadata.v1.RegisterBrokerH\x00R\x0eregisterBroker\x12m\n" +
 	"\x1abroker_registration_change\x18\x02 \x01(\v2-.quorate.metadata.v1.BrokerRegistrationChangeH\x00R\x18brokerRegistrationChange\x12T\n" +
@@ -2100,7 +2276,9 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\x06config\x18\f \x01(\v2\x1b.quorate.metadata.v1.ConfigH\x00R\x06config\x12H\n" +
 	"\rfeature_level\x18\r \x01(\v2!.quorate.metadata.v1.FeatureLevelH\x00R\ffeatureLevel\x12E\n" +
 	"\fproducer_ids\x18\x0e \x01(\v2 .quorate.metadata.v1.ProducerIdsH\x00R\vproducerIds\x12W\n" +
-	"\x12removed_controller\x18\x0f \x01(\v2&.quorate.metadata.v1.RemovedControllerH\x00R\x11removedControllerB\x06\n" +
+	"\x12removed_controller\x18\x0f \x01(\v2&.quorate.metadata.v1.RemovedControllerH\x00R\x11removedController\x128\n" +
+	"\alineage\x18\x14 \x01(\v2\x1c.quorate.metadata.v1.LineageH\x00R\alineage\x12T\n" +
+	"\x11lineage_confirmed\x18\x15 \x01(\v2%.quorate.metadata.v1.LineageConfirmedH\x00R\x10lineageConfirmedB\x06\n" +
 	"\x04kind\"F\n" +
 	"\bListener\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -2230,7 +2408,17 @@ const file_metadata_v1_record_proto_rawDesc = "" +
 	"\vProducerIds\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12!\n" +
 	"\fbroker_epoch\x18\x02 \x01(\x03R\vbrokerEpoch\x12(\n" +
-	"\x10next_producer_id\x18\x03 \x01(\x03R\x0enextProducerId*\x8d\x01\n" +
+	"\x10next_producer_id\x18\x03 \x01(\x03R\x0enextProducerId\"\xd6\x01\n" +
+	"\aLineage\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12#\n" +
+	"\rcontroller_id\x18\x02 \x01(\x05R\fcontrollerId\x12!\n" +
+	"\fdirectory_id\x18\x03 \x01(\fR\vdirectoryId\x12\x17\n" +
+	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x12)\n" +
+	"\x10recovered_offset\x18\x05 \x01(\x03R\x0frecoveredOffset\x12'\n" +
+	"\x0frecovered_chain\x18\x06 \x01(\x06R\x0erecoveredChain\"C\n" +
+	"\x10LineageConfirmed\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs*\x8d\x01\n" +
 	"\bStopKind\x12\x19\n" +
 	"\x15STOP_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13STOP_KIND_NEVER_RAN\x10\x01\x12\x13\n" +
@@ -2281,7 +2469,7 @@ func file_metadata_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_metadata_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_metadata_v1_record_proto_goTypes = []any{
 	(StopKind)(0),                    // 0: quorate.metadata.v1.StopKind
 	(ChangeReason)(0),                // 1: quorate.metadata.v1.ChangeReason
@@ -2308,6 +2496,8 @@ var file_metadata_v1_record_proto_goTypes = []any{
 	(*Config)(nil),                   // 22: quorate.metadata.v1.Config
 	(*FeatureLevel)(nil),             // 23: quorate.metadata.v1.FeatureLevel
 	(*ProducerIds)(nil),              // 24: quorate.metadata.v1.ProducerIds
+	(*Lineage)(nil),                  // 25: quorate.metadata.v1.Lineage
+	(*LineageConfirmed)(nil),         // 26: quorate.metadata.v1.LineageConfirmed
 }
 var file_metadata_v1_record_proto_depIdxs = []int32{
 	7,  // 0: quorate.metadata.v1.Record.register_broker:type_name -> quorate.metadata.v1.RegisterBroker
@@ -2325,30 +2515,32 @@ var file_metadata_v1_record_proto_depIdxs = []int32{
 	23, // 12: quorate.metadata.v1.Record.feature_level:type_name -> quorate.metadata.v1.FeatureLevel
 	24, // 13: quorate.metadata.v1.Record.producer_ids:type_name -> quorate.metadata.v1.ProducerIds
 	11, // 14: quorate.metadata.v1.Record.removed_controller:type_name -> quorate.metadata.v1.RemovedController
-	5,  // 15: quorate.metadata.v1.RegisterBroker.listeners:type_name -> quorate.metadata.v1.Listener
-	6,  // 16: quorate.metadata.v1.RegisterBroker.features:type_name -> quorate.metadata.v1.FeatureRange
-	0,  // 17: quorate.metadata.v1.RegisterBroker.stop_kind:type_name -> quorate.metadata.v1.StopKind
-	1,  // 18: quorate.metadata.v1.BrokerRegistrationChange.reason:type_name -> quorate.metadata.v1.ChangeReason
-	5,  // 19: quorate.metadata.v1.RegisterController.listeners:type_name -> quorate.metadata.v1.Listener
-	6,  // 20: quorate.metadata.v1.RegisterController.features:type_name -> quorate.metadata.v1.FeatureRange
-	2,  // 21: quorate.metadata.v1.Partition.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	15, // 22: quorate.metadata.v1.PartitionChange.leader:type_name -> quorate.metadata.v1.LeaderChange
-	14, // 23: quorate.metadata.v1.PartitionChange.isr:type_name -> quorate.metadata.v1.BrokerIds
-	14, // 24: quorate.metadata.v1.PartitionChange.elr:type_name -> quorate.metadata.v1.BrokerIds
-	14, // 25: quorate.metadata.v1.PartitionChange.last_known_elr:type_name -> quorate.metadata.v1.BrokerIds
-	2,  // 26: quorate.metadata.v1.PartitionChange.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
-	14, // 27: quorate.metadata.v1.PartitionChange.replicas:type_name -> quorate.metadata.v1.BrokerIds
-	14, // 28: quorate.metadata.v1.PartitionChange.adding_replicas:type_name -> quorate.metadata.v1.BrokerIds
-	14, // 29: quorate.metadata.v1.PartitionChange.removing_replicas:type_name -> quorate.metadata.v1.BrokerIds
-	14, // 30: quorate.metadata.v1.PartitionChange.original_replicas:type_name -> quorate.metadata.v1.BrokerIds
-	1,  // 31: quorate.metadata.v1.PartitionChange.reason:type_name -> quorate.metadata.v1.ChangeReason
-	18, // 32: quorate.metadata.v1.PendingDeletion.replicas:type_name -> quorate.metadata.v1.PendingReplica
-	3,  // 33: quorate.metadata.v1.Config.resource_type:type_name -> quorate.metadata.v1.ResourceType
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	25, // 15: quorate.metadata.v1.Record.lineage:type_name -> quorate.metadata.v1.Lineage
+	26, // 16: quorate.metadata.v1.Record.lineage_confirmed:type_name -> quorate.metadata.v1.LineageConfirmed
+	5,  // 17: quorate.metadata.v1.RegisterBroker.listeners:type_name -> quorate.metadata.v1.Listener
+	6,  // 18: quorate.metadata.v1.RegisterBroker.features:type_name -> quorate.metadata.v1.FeatureRange
+	0,  // 19: quorate.metadata.v1.RegisterBroker.stop_kind:type_name -> quorate.metadata.v1.StopKind
+	1,  // 20: quorate.metadata.v1.BrokerRegistrationChange.reason:type_name -> quorate.metadata.v1.ChangeReason
+	5,  // 21: quorate.metadata.v1.RegisterController.listeners:type_name -> quorate.metadata.v1.Listener
+	6,  // 22: quorate.metadata.v1.RegisterController.features:type_name -> quorate.metadata.v1.FeatureRange
+	2,  // 23: quorate.metadata.v1.Partition.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	15, // 24: quorate.metadata.v1.PartitionChange.leader:type_name -> quorate.metadata.v1.LeaderChange
+	14, // 25: quorate.metadata.v1.PartitionChange.isr:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 26: quorate.metadata.v1.PartitionChange.elr:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 27: quorate.metadata.v1.PartitionChange.last_known_elr:type_name -> quorate.metadata.v1.BrokerIds
+	2,  // 28: quorate.metadata.v1.PartitionChange.leader_recovery_state:type_name -> quorate.metadata.v1.LeaderRecoveryState
+	14, // 29: quorate.metadata.v1.PartitionChange.replicas:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 30: quorate.metadata.v1.PartitionChange.adding_replicas:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 31: quorate.metadata.v1.PartitionChange.removing_replicas:type_name -> quorate.metadata.v1.BrokerIds
+	14, // 32: quorate.metadata.v1.PartitionChange.original_replicas:type_name -> quorate.metadata.v1.BrokerIds
+	1,  // 33: quorate.metadata.v1.PartitionChange.reason:type_name -> quorate.metadata.v1.ChangeReason
+	18, // 34: quorate.metadata.v1.PendingDeletion.replicas:type_name -> quorate.metadata.v1.PendingReplica
+	3,  // 35: quorate.metadata.v1.Config.resource_type:type_name -> quorate.metadata.v1.ResourceType
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_metadata_v1_record_proto_init() }
@@ -2372,6 +2564,8 @@ func file_metadata_v1_record_proto_init() {
 		(*Record_FeatureLevel)(nil),
 		(*Record_ProducerIds)(nil),
 		(*Record_RemovedController)(nil),
+		(*Record_Lineage)(nil),
+		(*Record_LineageConfirmed)(nil),
 	}
 	file_metadata_v1_record_proto_msgTypes[3].OneofWrappers = []any{}
 	file_metadata_v1_record_proto_msgTypes[4].OneofWrappers = []any{}
@@ -2386,7 +2580,7 @@ func file_metadata_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_v1_record_proto_rawDesc), len(file_metadata_v1_record_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -10,10 +10,12 @@ KILLS  ?= 200
 SEED   ?=
 COUNT  ?= 7
 STATES ?= 20000000
+TIME   ?= 60s
+FUZZ   ?=
 WORLDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench acceptance chaos model clean
+.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench acceptance chaos model fuzz clean
 
 help: ## show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +57,9 @@ chaos: ## kill and pause processes at random: ROUNDS=20 KILLS=200 SEED=
 
 model: ## search small worlds of the real decisions: STATES=20000000 WORLDS=
 	MODEL_STATES='$(STATES)' MODEL_WORLDS='$(WORLDS)' go test ./test/model -run 'TestWorlds|TestPlantedBugs' -v -count 1 -timeout 4h
+
+fuzz: ## every fuzz target for TIME=60s; FUZZ= names some
+	@.ci/fuzz '$(TIME)' '$(FUZZ)'
 
 clean: ## remove what build made
 	rm -rf bin

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"testing"
 
@@ -67,8 +68,11 @@ func checkDerived(t fataler, im *Image) {
 			got[set] = append(got[set], id.String())
 		}
 	}
+	ids := slices.Collect(maps.Keys(brokers))
 	for _, b := range brokerPool {
-		b := BrokerID(b)
+		ids = With(ids, BrokerID(b))
+	}
+	for _, b := range ids {
 		collect(fmt.Sprint("on ", b), im.PartitionsOn(b))
 		collect(fmt.Sprint("isr ", b), im.PartitionsWithISR(b))
 		collect(fmt.Sprint("elr ", b), im.PartitionsWithELR(b))

@@ -112,7 +112,7 @@ func (f fields) recovery() metadatapb.LeaderRecoveryState {
 	return metadatapb.LeaderRecoveryState(metadatapb.LeaderRecoveryState_value["LEADER_RECOVERY_STATE_"+f["recovery"]])
 }
 
-func parseRecord(t *testing.T, im *Image, line string) *metadatapb.Record {
+func parseRecord(t testing.TB, im *Image, line string) *metadatapb.Record {
 	t.Helper()
 	words := strings.Fields(line)
 	f := fields{}
@@ -144,7 +144,7 @@ func parseRecord(t *testing.T, im *Image, line string) *metadatapb.Record {
 	return parseClusterRecord(t, im, words[0], f)
 }
 
-func parseClusterRecord(t *testing.T, im *Image, kind string, f fields) *metadatapb.Record {
+func parseClusterRecord(t testing.TB, im *Image, kind string, f fields) *metadatapb.Record {
 	t.Helper()
 	id := int32(f.int("id"))
 	epoch := f.int("epoch")

@@ -15,7 +15,7 @@ import (
 )
 
 // imageOf replays lines in the form of the transcripts.
-func imageOf(t *testing.T, lines ...string) *Image {
+func imageOf(t testing.TB, lines ...string) *Image {
 	t.Helper()
 	im := Empty()
 	for _, line := range lines {

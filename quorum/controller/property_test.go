@@ -66,7 +66,8 @@ func (x *history) step() {
 	if cut {
 		x.h.cut = rapid.IntRange(0, 4).Draw(x.T, "records written")
 	}
-	steps := []func(){x.heartbeat, x.heartbeat, x.heartbeat, x.register, x.alterPartition, x.alterPartition, x.create, x.delete, x.report, x.wait, x.reassigning, x.move, x.move, x.elect, x.unregister, x.configure}
+	steps := []func(){x.heartbeat, x.heartbeat, x.heartbeat, x.register, x.alterPartition, x.alterPartition, x.create, x.delete, x.report, x.wait, x.reassigning, x.move, x.move, x.elect, x.unregister, x.configure,
+		x.placing, x.grow, x.producerIDs, x.registerController, x.lateHeartbeat, x.updateFeatures}
 	steps[rapid.IntRange(0, len(steps)-1).Draw(x.T, "step")]()
 	if cut {
 		x.h.cut = -1

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/quorate/quorate/fsm/image"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
 // Predicate is a promise about one image.
@@ -181,10 +183,13 @@ func directoryOfOneBroker(im *image.Image) error {
 }
 
 // SnapshotRoundTrip: the image loaded from its own records is equal.
-func SnapshotRoundTrip(im *image.Image) error {
+func SnapshotRoundTrip(im *image.Image) error { return loadsFrom(im, im.Records()) }
+
+// loadsFrom tells whether the image is what the records of a snapshot load.
+func loadsFrom(im *image.Image, records iter.Seq[*metadatapb.Record]) error {
 	d := image.Load()
 	i := image.MetadataOffset(0)
-	for r := range im.Records() {
+	for r := range records {
 		if err := d.Replay(i, r); err != nil {
 			return err
 		}

@@ -10,13 +10,18 @@ import (
 )
 
 // IndexesEqualRecomputation: every derived index holds what a scan of all partitions finds.
-func IndexesEqualRecomputation(im *image.Image) error {
-	want := scan(im)
-	ids := slices.Sorted(maps.Keys(want.brokers))
+func IndexesEqualRecomputation(im *image.Image) error { return indexesEqual(im, scan(im)) }
+
+func indexesEqual(im *image.Image, want sets) error {
+	ids := slices.Collect(maps.Keys(want.brokers))
 	for b := range im.Brokers() {
 		ids = append(ids, b.ID)
 	}
-	for _, id := range ids {
+	slices.Sort(ids)
+	for id := range forgottenMax { // an index may also hold a broker that nothing else knows any more
+		ids = append(ids, id)
+	}
+	for _, id := range slices.Compact(ids) {
 		w := want.brokers[id]
 		if w == nil {
 			w = newBrokerSets()
@@ -80,6 +85,9 @@ func countStates(im *image.Image) image.StateCounts {
 	}
 	return c
 }
+
+// forgottenMax bounds the ids of brokers that are looked for in the indexes though no partition and no registration has them.
+const forgottenMax image.BrokerID = 8
 
 type brokerSets struct {
 	isr, elr, on map[image.PartitionID]bool

@@ -2,6 +2,7 @@ package invariant_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func after(t *testing.T, im *image.Image, records ...*metadatapb.Record) *image.
 
 // Each predicate of one image finds what it is there for.
 func TestImagePredicatesFail(t *testing.T) {
-	for name, p := range map[string]*metadatapb.Partition{
+	spoilt := map[string]*metadatapb.Partition{
 		"LeaderInISR":                    {Replicas: []int32{1, 2}, Isr: []int32{2}, Leader: ptr(int32(1))},
 		"LeaderIsActive":                 {Replicas: []int32{3, 2}, Isr: []int32{3}, Leader: ptr(int32(3))},
 		"FencedInISROnlyIfLast":          {Replicas: []int32{1, 3}, Isr: []int32{1, 3}, Leader: ptr(int32(1))},
@@ -73,7 +74,14 @@ func TestImagePredicatesFail(t *testing.T) {
 		"RecoveringAlone":                {Replicas: []int32{1, 2}, Isr: []int32{1, 2}, Leader: ptr(int32(1)), LeaderRecoveryState: 2},
 		"ReassignmentSetsWithinReplicas": {Replicas: []int32{1, 2}, Isr: []int32{1}, Leader: ptr(int32(1)), AddingReplicas: []int32{3}},
 		"LeaderlessOnlyIfNoneCanLead":    {Replicas: []int32{1, 2}, Isr: []int32{1}},
-	} {
+	}
+	elsewhere := []string{"ISRWithinReplicas", "DirectoryOfOneBroker", "IndexesEqualRecomputation", "SnapshotRoundTrip"}
+	for _, p := range slices.Concat(invariant.Always, invariant.AtRest) {
+		if spoilt[p.Name] == nil && !slices.Contains(elsewhere, p.Name) {
+			t.Errorf("no image breaks %s", p.Name)
+		}
+	}
+	for name, p := range spoilt {
 		t.Run(name, func(t *testing.T) {
 			wantBroken(t, name, invariant.Rest(after(t, base(t), partition(p))))
 		})

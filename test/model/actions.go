@@ -17,6 +17,7 @@ const (
 	doFetch
 	doFetchLost
 	doFetchLate
+	doAnswerLate
 	doArrive
 	doRequest
 	doAnswer
@@ -27,12 +28,16 @@ const (
 	doForget
 	doHeartbeat
 	doRegister
+	doRegisterLost
+	doStop
+	doExit
 	doFence
 	doFailover
 	doCommit
 	doLand
 	doCrash
 	doPreferred
+	doElect
 	doMove
 )
 
@@ -61,6 +66,8 @@ func (a action) String() string {
 		return fmt.Sprintf("fetch from=%d%s answer-lost", a.a, part)
 	case doFetchLate:
 		return fmt.Sprintf("fetch from=%d%s late", a.a, part)
+	case doAnswerLate:
+		return fmt.Sprintf("fetch from=%d%s answer-late", a.a, part)
 	case doArrive:
 		return "arrive"
 	case doRequest:
@@ -81,10 +88,18 @@ func (a action) String() string {
 		return fmt.Sprintf("heartbeat id=%d", a.a)
 	case doRegister:
 		return fmt.Sprintf("register id=%d", a.a)
+	case doRegisterLost:
+		return fmt.Sprintf("register id=%d answer-lost", a.a)
+	case doStop:
+		return fmt.Sprintf("stop broker=%d", a.a)
+	case doExit:
+		return fmt.Sprintf("exit broker=%d", a.a)
+	case doElect:
+		return fmt.Sprintf("elect unclean%s", part)
 	case doFence:
 		return "fence ids=" + maskString(a.a)
 	case doCrash:
-		return fmt.Sprintf("crash broker=%d %s", a.a, [...]string{"process", "machine", "disk"}[a.b])
+		return fmt.Sprintf("crash broker=%d %s", a.a, [...]string{"process", "machine", "disk", "directory"}[a.b])
 	}
 	return map[kind]string{
 		doFailover: "claim", doCommit: "commit", doLand: "land", doPreferred: "balance-leaders", doMove: "move",
@@ -135,6 +150,10 @@ func (m *model) actions() []action {
 	perReplica(doForget)
 	perBroker(doHeartbeat)
 	perBroker(doRegister)
+	perBroker(doExit)
+	for part := range m.ids {
+		list = append(list, action{doElect, 0, int8(part)})
+	}
 	list = append(list, action{doPreferred, 0, 0}, action{doMove, 0, 0}, action{doArrive, 0, 0}, action{doLand, 0, 0})
 	perReplica(doLag)
 	for mask := int8(1); mask < 8; mask++ {
@@ -144,6 +163,9 @@ func (m *model) actions() []action {
 	perMessage(doLose)
 	perReplica(doFetchLost)
 	perReplica(doFetchLate)
+	perReplica(doAnswerLate)
+	perBroker(doRegisterLost)
+	perBroker(doStop)
 	perReplica(doRepeat)
 	for _, id := range brokerIDs {
 		for how := range crashKinds {
@@ -190,6 +212,8 @@ func (w *World) make(a action) *World {
 		return w.fetchLost(id, part)
 	case doFetchLate:
 		return w.fetchLate(id, part)
+	case doAnswerLate:
+		return w.answerLate(id, part)
 	case doArrive:
 		return w.arrive()
 	case doRequest:
@@ -216,7 +240,15 @@ func (w *World) makeDecision(a action) *World {
 	case doHeartbeat:
 		return w.heartbeat(id)
 	case doRegister:
-		return w.register(id)
+		return w.register(id, false)
+	case doRegisterLost:
+		return w.register(id, true)
+	case doStop:
+		return w.stop(id)
+	case doExit:
+		return w.exit(id)
+	case doElect:
+		return w.elect(int(a.b))
 	case doFence:
 		return w.fence(a.a)
 	case doFailover:

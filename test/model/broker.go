@@ -20,8 +20,13 @@ type broker struct {
 	epoch      image.BrokerEpoch
 	registered image.MetadataOffset
 	begun      bool
-	// stop is how the life before ended.
-	stop metadatapb.StopKind
+	// stop is how the life before ended, previous its epoch if a clean stop left a note of it.
+	stop     metadatapb.StopKind
+	previous image.BrokerEpoch
+	// stopping tells that the broker was told to stop and hands over.
+	stopping bool
+	// directory counts the data directories that it has had.
+	directory int8
 	// short tells that a log has become shorter and no registration has said so yet; wiped that all logs are gone.
 	short, wiped bool
 	parts        []replica
@@ -76,11 +81,16 @@ func (b *broker) appendTo(out []byte) []byte {
 	out = strconv.AppendInt(out, int64(b.id), 10)
 	out = append(out, " life="...)
 	out = strconv.AppendInt(out, int64(b.life), 10)
+	out = appendInt(out, " directory=", int64(b.directory))
 	out = append(out, " epoch="...)
 	out = strconv.AppendInt(out, int64(b.epoch), 10)
 	if !b.begun {
 		out = append(out, " starting after "...)
 		out = append(out, lines.Stop(b.stop)...)
+		out = appendInt(out, " of ", int64(b.previous))
+	}
+	if b.stopping {
+		out = append(out, " stopping"...)
 	}
 	if b.short {
 		out = append(out, " short"...)
@@ -248,14 +258,17 @@ func (m *message) describe() string {
 	return string(b)
 }
 
-// lateFetch is a fetch that was sent and has not arrived.
+// lateFetch is a fetch that was sent and has not arrived, or whose answer has not.
 type lateFetch struct {
 	from, to  image.BrokerID
+	life      int8
 	part      int
 	epoch     image.LeaderEpoch
 	broker    image.BrokerEpoch
 	offset    int64
 	lastEpoch image.LeaderEpoch
+	// answer is what the leader has answered, nil if the fetch has not reached it.
+	answer *fetched
 }
 
 func (f *lateFetch) appendTo(b []byte) []byte {
@@ -265,5 +278,17 @@ func (f *lateFetch) appendTo(b []byte) []byte {
 	b = appendInt(b, " le=", int64(f.epoch))
 	b = appendInt(b, " epoch=", int64(f.broker))
 	b = appendInt(b, " offset=", f.offset)
-	return appendInt(b, " last=", int64(f.lastEpoch))
+	b = appendInt(b, " last=", int64(f.lastEpoch))
+	if a := f.answer; a != nil {
+		b = append(b, ": "+a.code.KafkaName()...)
+		if a.diverging != nil {
+			b = appendInt(b, " diverging=", int64(a.diverging.Epoch))
+			b = appendInt(b, "@", a.diverging.EndOffset)
+		}
+		b = append(b, " records="...)
+		b = appendEntries(b, a.records)
+		b = appendInt(b, " hw=", a.high)
+		b = appendInt(b, " leo=", a.end)
+	}
+	return appendInt(b, " life=", int64(f.life))
 }

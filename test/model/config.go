@@ -15,16 +15,18 @@ const (
 	Fence Harm = iota
 	// Failover: another controller becomes active; what was not committed is gone.
 	Failover
-	// Lost: a request, its answer or the answer to a fetch does not arrive.
+	// Lost: a request, its answer, the answer to a registration or to a fetch does not arrive.
 	Lost
 	// Repeated: a request is sent again while a copy is under way.
 	Repeated
-	// Delayed: a fetch arrives after other things have happened.
+	// Delayed: a fetch or its answer arrives after other things have happened.
 	Delayed
 	// Crash: a broker's process ends; with its machine, the unsynced tail of its logs is gone; with its disk, all of them.
 	Crash
 	// Lag: a follower has not caught up for the lag limit.
 	Lag
+	// Stop: a broker is told to stop, hands over and begins another life.
+	Stop
 	harms
 )
 
@@ -39,7 +41,7 @@ func Harms() []Harm {
 
 // String returns the harm's name.
 func (h Harm) String() string {
-	return [...]string{"fence", "failover", "lost", "repeated", "delayed", "crash", "lag"}[h]
+	return [...]string{"fence", "failover", "lost", "repeated", "delayed", "crash", "lag", "stop"}[h]
 }
 
 // Budget bounds harm: of each kind, and altogether.
@@ -73,8 +75,11 @@ type Config struct {
 	Patient bool
 	// Cut makes an entry of each record of a decision that is not atomic, so that brokers and failovers see every prefix.
 	Cut bool
-	// Move is the target of a reassignment of partition 0 that may be started, and cancelled, once; nil for none.
-	Move []int32
+	// Moves are the targets of reassignments of partition 0 that may be started one after the other, also while the one
+	// before is under way; nil cancels it.
+	Moves [][]int32
+	// ByRequest lets an operator ask for unclean elections of partitions without a leader.
+	ByRequest bool
 	// Preferred lets an operator ask for preferred elections as often as they change something.
 	Preferred bool
 	// Budget of harm after the prefix.
@@ -126,10 +131,15 @@ func Worlds() []Config {
 		{Name: "elr-parted", ELR: true, MinISR: 2, Values: 3, Cut: true, Prefix: parted, Budget: upTo(2, Fence, Failover, Lag)},
 		{Name: "alone", MinISR: 1, Values: 3, Prefix: alone, Budget: upTo(2, Fence, Crash, Failover)},
 		{Name: "elr-alone", ELR: true, MinISR: 2, Values: 3, Prefix: alone, Budget: upTo(2, Fence, Crash, Lost)},
+		{Name: "by-request", MinISR: 1, Values: 2, ByRequest: true, Prefix: behind, Budget: upTo(2, Crash, Fence)},
+		{Name: "elr-by-request", ELR: true, MinISR: 2, Values: 2, ByRequest: true, Budget: upTo(2, Crash, Fence, Lag)},
+		{Name: "stops", MinISR: 1, Values: 2, Budget: upTo(2, Stop, Fence, Failover)},
+		{Name: "elr-stops", ELR: true, MinISR: 2, Values: 2, Prefix: replicated, Budget: upTo(3, Stop, Crash)},
 		{Name: "two", Replicas: two, MinISR: 1, Values: 1, Cut: true, Budget: upTo(2, Fence, Failover, Crash)},
 		{Name: "elr-two", Replicas: two, ELR: true, MinISR: 2, Values: 1, Cut: true, Preferred: true, Budget: upTo(2, Fence, Failover, Lag)},
-		{Name: "move", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 2, Move: []int32{2, 3}, Budget: upTo(2, Fence, Lag, Crash)},
-		{Name: "elr-move", Replicas: [][]int32{{1, 2}}, ELR: true, MinISR: 2, Values: 2, Cut: true, Move: []int32{3, 2}, Budget: upTo(2, Fence, Failover, Lost)},
+		{Name: "move", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 2, Moves: [][]int32{{2, 3}, nil}, Budget: upTo(2, Fence, Lag, Crash)},
+		{Name: "retarget", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 1, Moves: [][]int32{{3, 2}, {3, 1}, nil}, Budget: upTo(2, Fence, Failover)},
+		{Name: "elr-move", Replicas: [][]int32{{1, 2}}, ELR: true, MinISR: 2, Values: 2, Cut: true, Moves: [][]int32{{3, 2}, nil}, Budget: upTo(2, Fence, Failover, Lost)},
 	}
 	for i := range list {
 		if list[i].Replicas == nil {

@@ -15,21 +15,27 @@
 //	if r.Violation != nil { fmt.Print(r.Transcript()) }
 //
 // The test searches all of [Worlds] with a small budget of states; the environment variable MODEL_STATES gives another one,
-// MODEL_WORLDS names some of the worlds (make model). [Bugs] are planted in the model's own wrappers around the real functions, and the search must find
-// each. A path is printed step by step with the verbs and lines of the transcripts of the packages searched.
+// MODEL_WORLDS names some of the worlds (make model). [Bugs] are planted in the model's own wrappers around the real
+// functions, and the search must find each. A path is printed step by step, with the lines of the controller's transcripts
+// (package lines) and of package broker/partition, as a transcript that can be put into testdata.
 //
 // # Guarantees
 //
 // States are told apart by a fingerprint of their canonical form, 64 bits wide: among n states one is missed with a chance of
 // about n²/2⁶⁵, for a million 3 in 100 million. A state is expanded once, and once more if it is reached again with more harm
-// left. Worlds that wait to be expanded are not kept but made anew from their paths, so a search of twenty million states
-// takes about a gigabyte. The first violation found in
-// a world has a shortest path, unless it is one that shows only in healing. The same world, bug and budget give the same
-// search. What is merged or left out can hide a state, but never makes one up: each step of a path is a call of the real
-// functions.
+// left. Worlds that wait to be expanded are not kept but made anew from their paths, so twenty million states take one or two
+// gigabytes. The first violation found in a world has a shortest path, unless it is one that shows only in healing. The same
+// world, bug and budget give the same search. What is merged or left out can hide a state, but never makes one up: each step
+// of a path is a call of the real functions.
+//
+// Checked are, after every record and decision, the promises of package invariant, LastMemberStays, CancelRestoresReplicas,
+// UncleanOnlyIfNobodyCanLead and PendingEqualsCommittedAtCommit; in every world [Predicates], and in the steps
+// NoCommittedRecordLost, AcknowledgedIsCommitted, EpochsMonotonic, CommittedRecordReplays and MetadataLogMatching; of one
+// world in some hundreds Converges: once harm stops, requests and producers are answered, images and logs are alike, brokers
+// serve, reassignments are over. A test shows of each that it can fail.
 //
 // Left out: time (a broker's session or a follower's lag is over when the search says so), several partitions in one
-// request, controlled shutdown, deletion of topics, and reads by clients beyond what the high watermark shows.
+// request, deletion of topics, and reads by clients beyond what the high watermark shows.
 //
 // # Goroutines
 //

@@ -4,6 +4,7 @@ import (
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
 )
 
@@ -137,10 +138,16 @@ func (w *World) deliver(a *answer) {
 		return
 	}
 	b := w.edit(image.BrokerID(a.broker))
-	if b.life != a.life {
+	switch {
+	case b.life != a.life:
+		return
+	case a.exits:
+		b.end(metadatapb.StopKind_STOP_KIND_CLEAN)
 		return
 	}
 	b.epoch, b.registered, b.short, b.wiped = a.epoch, a.offset, false, false
+	im := w.at[a.broker-1].im
+	w.act(b, im, im) // its metadata may have come before the answer
 }
 
 // standing puts entries into the log that were not decided on its end. The real verdict decides whether they count.

@@ -56,7 +56,7 @@ func (m *model) genesis() *World {
 	}
 	w.left.Of[Failover] = 0 // so that the prefix commits at once
 	for i, id := range brokerIDs {
-		b := &broker{id: id, life: 1, begun: true, stop: metadatapb.StopKind_STOP_KIND_NEVER_RAN}
+		b := &broker{id: id, life: 1, begun: true, stop: metadatapb.StopKind_STOP_KIND_NEVER_RAN, previous: image.NoBrokerEpoch}
 		must(plain(controller.RegisterBroker(n.view(n.live, begin), registration(b, n.im))))
 		known, _ := n.im.Broker(id)
 		b.epoch, b.registered = known.Epoch, known.RegistrationOffset

@@ -45,7 +45,7 @@ func (m *model) healing() []action {
 	var list []action
 	for _, a := range m.actions() {
 		switch a.kind {
-		case doCommit, doApply, doFetch, doRequest, doAnswer, doResend, doForget, doHeartbeat, doRegister, doArrive, doLand:
+		case doCommit, doApply, doFetch, doRequest, doAnswer, doResend, doForget, doHeartbeat, doRegister, doExit, doArrive, doLand:
 			list = append(list, a)
 		}
 	}
@@ -60,6 +60,11 @@ func (w *World) converged() error {
 		wrong("%d messages are not delivered, %d decisions not committed", len(w.messages), w.pending())
 	}
 	for i, b := range w.brokers {
+		for part := range b.parts {
+			if r := &b.parts[part]; r.sent != nil || len(r.waiting) > 0 {
+				wrong("broker %d waits for answers: sent %v, %d producers", b.id, r.sent, len(r.waiting))
+			}
+		}
 		known, ok := w.tip.im.Broker(b.id)
 		if !b.begun || w.at[i].im != w.tip.im || !ok || !known.IsActive() || known.Epoch != b.epoch {
 			wrong("broker %d does not serve: %v", b.id, known)
@@ -87,9 +92,9 @@ func (w *World) peaceful(part int, p image.Partition) error {
 	switch {
 	case p.IsReassigning() || !image.SameSet(p.ISR, p.Replicas):
 		return errors.New("the ISR is not whole")
-	case !l.leads() || l.LeaderEpoch != p.LeaderEpoch || l.PartitionEpoch != p.PartitionEpoch || l.ISR.Pending != nil || l.sent != nil:
+	case !l.leads() || l.LeaderEpoch != p.LeaderEpoch || l.PartitionEpoch != p.PartitionEpoch || l.ISR.Pending != nil:
 		return fmt.Errorf("the leader is not at rest: %v", l.State)
-	case l.HighWatermark != l.log.end() || len(l.waiting) > 0:
+	case l.HighWatermark != l.log.end():
 		return fmt.Errorf("records wait: %v", l.State)
 	}
 	for _, id := range p.Replicas {

@@ -1,12 +1,10 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/quorate/quorate/broker/partition"
 	"github.com/quorate/quorate/fsm/image"
-	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
 // Predicate is a promise about a world. Those about the metadata alone are in package invariant; the search checks them too.
@@ -27,7 +25,9 @@ var Predicates = []Predicate{
 }
 
 // Named in the steps themselves, where what they compare is at hand: NoCommittedRecordLost, AcknowledgedIsCommitted,
-// EpochsMonotonic (of a replica), CommittedRecordReplays, LastMemberStays, MetadataLogMatching.
+// EpochsMonotonic (of a replica), CommittedRecordReplays, MetadataLogMatching. After every record: LastMemberStays,
+// CancelRestoresReplicas. After every decision: UncleanOnlyIfNobodyCanLead, PendingEqualsCommittedAtCommit. Where nothing
+// happens any more: Converges.
 
 func (w *World) check() error {
 	if w.bad != nil {
@@ -142,23 +142,6 @@ func logMatching(w *World, part int, _ image.Partition) error {
 					return fmt.Errorf("broker %d has %s, broker %d %s", a.id, appendEntries(nil, x), b.id, appendEntries(nil, y))
 				}
 			}
-		}
-	}
-	return nil
-}
-
-// lastMemberStays: the last member leaves the ISR only if eligible leader replicas are on and somebody stays eligible or
-// known, or if its log is lost.
-func lastMemberStays(old, new *image.Image, r *metadatapb.Record) error {
-	if r.GetPartitionChange().GetReason() == metadatapb.ChangeReason_CHANGE_REASON_LOST_LOG {
-		return nil
-	}
-	for _, c := range image.Diff(old, new).Partitions {
-		if c.Old == nil || c.New == nil || len(c.Old.ISR) == 0 || len(c.New.ISR) > 0 {
-			continue
-		}
-		if new.Feature(image.FeatureEligibleLeaderReplicas) == 0 || len(c.New.ELR)+len(c.New.LastKnownELR) == 0 {
-			return errors.New("the ISR is empty and nobody is left to lead")
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func (w *World) act(b *broker, old, im *image.Image) {
 	}
 	for _, l := range local.Followers {
 		r := &b.parts[l.ID.Partition]
-		fx := w.step(b, int(l.ID.Partition), partition.BecomeFollower{Partition: l.Partition})
+		fx := w.step(b, int(l.ID.Partition), partition.BecomeFollower{Partition: l.Partition, InControlledShutdown: b.stopping})
 		if w.m.bug == CutToOwnWatermark && fx.NewLeaderEpoch {
 			r.log.cut(r.log.high)
 		}

@@ -3,6 +3,7 @@ package model_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,7 +122,8 @@ func describe(r *model.Result) string {
 // bugStates bounds the search for a planted bug.
 const bugStates = 20_000
 
-// TestPlantedBugs plants each bug in a world in which it shows, and the search finds the promise that it breaks.
+// TestPlantedBugs plants each bug in a world in which it shows, and the search finds the promise that it breaks. What it prints
+// is a transcript: it runs as it is, and without the bug the same steps break nothing.
 func TestPlantedBugs(t *testing.T) {
 	planted := map[model.Bug]struct{ world, breaks string }{
 		model.WatermarkByCommitted:      {"behind", "ReplicationQuorumSuperset"},
@@ -153,8 +155,33 @@ func TestPlantedBugs(t *testing.T) {
 			if got, _, _ := strings.Cut(r.Violation.Error(), ":"); got != want.breaks {
 				t.Errorf("it breaks %s, want %s\n%s", got, want.breaks, r.Transcript())
 			}
+			pasted := filepath.Join(t.TempDir(), "pasted.txt")
+			if err := os.WriteFile(pasted, []byte(r.Transcript()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			runTranscript(t, pasted)
+			if text := withoutBug(t, &r); strings.Contains(text, "broken: ") {
+				t.Errorf("the same path without the bug breaks something as well:\n%s", text)
+			}
 		})
 	}
+}
+
+// withoutBug makes the steps of a path that are possible without the bug and returns what they do.
+func withoutBug(t *testing.T, r *model.Result) string {
+	st, err := model.NewStage(*r.Config, model.NoBug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for verb := range strings.SplitSeq(r.Path(), "; ") {
+		out, err := st.Do(verb)
+		if err != nil {
+			out = err.Error() + "\n"
+		}
+		fmt.Fprintf(&b, "\n%s\n----\n%s", verb, out)
+	}
+	return b.String() + "\nheal\n----\n" + st.Heal()
 }
 
 func world(t *testing.T, name string) model.Config {
@@ -180,36 +207,38 @@ func TestSearchRepeats(t *testing.T) {
 // TestTranscripts leads worlds step by step: paths that the search has found once. A file begins with "world NAME [bug=NAME]"; every
 // other verb is a step, as the search prints it, "heal" or "state".
 func TestTranscripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		var st *model.Stage
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			if d.Cmd == "world" {
-				bug := model.NoBug
-				if d.HasArg("bug") {
-					bug = bugOf(t, d)
-				}
-				var err error
-				if st, err = model.NewStage(world(t, d.CmdArgs[0].Key), bug); err != nil {
-					d.Fatalf(t, "%v", err)
-				}
-				return "ok\n"
+	datadriven.Walk(t, "testdata", runTranscript)
+}
+
+func runTranscript(t *testing.T, path string) {
+	var st *model.Stage
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		if d.Cmd == "world" {
+			bug := model.NoBug
+			if d.HasArg("bug") {
+				bug = bugOf(t, d)
 			}
-			switch d.Cmd {
-			case "state":
-				return st.String()
-			case "heal":
-				return st.Heal()
+			var err error
+			if st, err = model.NewStage(world(t, d.CmdArgs[0].Key), bug); err != nil {
+				d.Fatalf(t, "%v", err)
 			}
-			verb := d.Cmd
-			for _, a := range d.CmdArgs {
-				verb += " " + strings.ReplaceAll(a.String(), ", ", ",")
-			}
-			out, err := st.Do(verb)
-			if err != nil {
-				return err.Error() + "\n"
-			}
-			return out
-		})
+			return "ok\n"
+		}
+		switch d.Cmd {
+		case "state":
+			return st.String()
+		case "heal":
+			return st.Heal()
+		}
+		verb := d.Cmd
+		for _, a := range d.CmdArgs {
+			verb += " " + strings.ReplaceAll(a.String(), ", ", ",")
+		}
+		out, err := st.Do(verb)
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return out
 	})
 }
 

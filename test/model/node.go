@@ -8,7 +8,6 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
-	"github.com/quorate/quorate/test/invariant"
 	"github.com/quorate/quorate/test/lines"
 )
 
@@ -56,6 +55,8 @@ type answer struct {
 	life   int8
 	epoch  image.BrokerEpoch
 	offset image.MetadataOffset
+	// exits tells a stopping broker that it may go.
+	exits bool
 }
 
 // request names what is decided.
@@ -64,9 +65,12 @@ type request struct {
 	a, b    int8
 	message *message
 	// at is what a broker tells that it has applied; stop and wiped how the life before a registration ended.
-	at    image.MetadataOffset
-	stop  metadatapb.StopKind
-	wiped bool
+	at       image.MetadataOffset
+	stop     metadatapb.StopKind
+	previous image.BrokerEpoch
+	wiped    bool
+	// heard is what all brokers tell that they have applied.
+	heard [3]image.MetadataOffset
 }
 
 // outcome is a decision as entries; none if it was refused or writes nothing and answers nobody.
@@ -167,7 +171,7 @@ func (n *node) entries(d decided) outcome {
 	}
 	last.last, last.answer = true, d.answer
 	if last.bad == nil {
-		last.bad = invariant.Rest(last.im) // what need not hold between the parts of a decision holds now
+		last.bad = decisionBreaks(n, last)
 	}
 	for _, r := range d.reasons {
 		n.m.trace("because %v", r)
@@ -185,7 +189,7 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 	for _, r := range records {
 		im, err := n.m.replay(next.im, r)
 		if err == nil {
-			err = broken(next.im, im, r)
+			err = recordBreaks(next.im, im, r)
 		} else {
 			err = fmt.Errorf("CommittedRecordReplays: %w", err)
 		}
@@ -198,6 +202,9 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 		}
 		next.im = im
 	}
+	if err := pendingEqualsCommitted(n.im, next.im, records); err != nil && next.bad == nil {
+		next.bad = fmt.Errorf("PendingEqualsCommittedAtCommit: %w", err)
+	}
 	return next.seal()
 }
 
@@ -209,17 +216,6 @@ func (n *node) seal() *node {
 	}
 	n.hash = fingerprint(n.appendTo(nil))
 	return n
-}
-
-// broken checks one record's step, once for all worlds that take it.
-func broken(before, after *image.Image, r *metadatapb.Record) error {
-	if err := invariant.Step(before, after); err != nil {
-		return err
-	}
-	if err := lastMemberStays(before, after, r); err != nil {
-		return fmt.Errorf("LastMemberStays: %w", err)
-	}
-	return invariant.Image(after)
 }
 
 // claimed is the log after another controller has claimed it: nobody was heard, every session is new.
@@ -258,7 +254,7 @@ func (n *node) appendTo(b []byte) []byte {
 			b = append(b, " fenced"...)
 		}
 		if br.InControlledShutdown {
-			b = append(b, " shutting-down"...)
+			b = appendInt(b, " shutting-down@", int64(br.ControlledShutdownOffset))
 		}
 		if beat, ok := n.live.Beat(br.ID); ok && br.Fenced {
 			b = append(b, " settled="...)
@@ -266,8 +262,16 @@ func (n *node) appendTo(b []byte) []byte {
 		}
 		b = append(b, '\n')
 	}
-	if n.answer != nil && n.answer.message != nil {
-		b = append(b, n.answer.message.text...)
+	switch a := n.answer; {
+	case a != nil && a.message != nil:
+		b = append(b, a.message.text...)
+	case a != nil:
+		b = appendInt(b, "to broker ", int64(a.broker))
+		b = appendInt(b, "/", int64(a.life))
+		b = appendInt(b, " epoch=", int64(a.epoch))
+		if a.exits {
+			b = append(b, " exits"...)
+		}
 	}
 	return b
 }

@@ -76,7 +76,7 @@ func (w *World) doVerb(verb string) (*World, error) {
 // testdata as it is.
 func (r *Result) Transcript() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %v\nworld %s", r.Violation, r.Config.Name)
+	fmt.Fprintf(&b, "# %s\nworld %s", strings.ReplaceAll(r.Violation.Error(), "\n", "\n# "), r.Config.Name)
 	if r.Bug != NoBug {
 		fmt.Fprintf(&b, " bug=%v", r.Bug)
 	}

@@ -178,7 +178,7 @@ func (w *World) fetchOf(id image.BrokerID, part int) *lateFetch {
 		return nil
 	}
 	return &lateFetch{
-		from: id, to: r.source, part: part, epoch: r.sourceEpoch, broker: b.epoch,
+		from: id, to: r.source, life: b.life, part: part, epoch: r.sourceEpoch, broker: b.epoch,
 		offset: r.log.end(), lastEpoch: r.log.latest(),
 	}
 }
@@ -261,6 +261,9 @@ func (w *World) fetch(id image.BrokerID, part int) *World {
 		return nil
 	}
 	next := w.fork()
+	if l := w.late; l != nil && l.answer != nil && l.from == id && l.part == part {
+		next.late = nil // it has told its position anew: what is said of the one before is dropped
+	}
 	next.useFetch(f, next.serveFetch(f))
 	return next
 }
@@ -289,13 +292,37 @@ func (w *World) fetchLate(id image.BrokerID, part int) *World {
 	return next
 }
 
-// arrive delivers the late fetch. Whoever sent it does not wait for the answer any more.
+// answerLate is a fetch whose answer arrives later.
+func (w *World) answerLate(id image.BrokerID, part int) *World {
+	f := w.fetchOf(id, part)
+	next := w.fork()
+	if f == nil || w.late != nil || !next.spend(Delayed) {
+		return nil
+	}
+	a := next.serveFetch(f)
+	f.answer = &a
+	next.late = f
+	return next
+}
+
+// arrive delivers the late fetch, whose sender does not wait for the answer any more, or the late answer. That is dropped if
+// its position is not the follower's present one.
 func (w *World) arrive() *World {
-	if w.late == nil {
+	f := w.late
+	if f == nil {
 		return nil
 	}
 	next := w.fork()
 	next.late = nil
-	next.serveFetch(w.late)
+	if f.answer == nil {
+		next.serveFetch(f)
+		return next
+	}
+	if now := next.fetchOf(f.from, f.part); now != nil {
+		now.answer = f.answer
+		if *now == *f {
+			next.useFetch(f, *f.answer)
+		}
+	}
 	return next
 }

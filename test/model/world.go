@@ -48,6 +48,7 @@ type World struct {
 	// at is the entry that each broker's metadata has reached.
 	at       [3]*node
 	messages []*message
+	// late is a fetch or its answer that is under way for long.
 	late     *lateFetch
 	promises []promise
 	left     Budget

@@ -17,7 +17,8 @@ func (a *app) metadataDumpCommand() *cobra.Command {
 		Use:   "dump",
 		Short: "Print the whole image as canonical JSON",
 		Long: "Print the whole image as canonical JSON, with its metadata offset and chain: the same bytes on every node at the same\n" +
-			"offset, whatever --output says.",
+			"offset, whatever --output says. --at takes an offset at which an entry ends, back to the oldest snapshot, or to the beginning\n" +
+			"while the history has all of it (metadata.history.retention.*).",
 		Example: "  quorate metadata dump --node 1002 --at 812",
 		Args:    cobra.NoArgs,
 	}

@@ -45,11 +45,14 @@ func text(s string) *controllerpb.HistoryValue {
 	return &controllerpb.HistoryValue{Kind: &controllerpb.HistoryValue_Text{Text: s}}
 }
 
+// recovered is the leader recovery state of a partition whose leader was elected cleanly.
+const recovered = "RECOVERED"
+
 func recovery(s metadatapb.LeaderRecoveryState) *controllerpb.HistoryValue {
 	if s == metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERING {
 		return text("RECOVERING")
 	}
-	return text("RECOVERED")
+	return text(recovered)
 }
 
 func fieldsOf(p image.Partition) fields {

@@ -160,6 +160,9 @@ func (t *Tracker) create(r *metadatapb.Partition) *controllerpb.PartitionEvent {
 		if ids, isList := v.GetKind().(*controllerpb.HistoryValue_Ids); isList && len(ids.Ids.GetIds()) == 0 {
 			continue
 		}
+		if field(i) == fieldRecovery && v.GetText() == recovered {
+			continue // as every new partition is
+		}
 		event.Changes = append(event.Changes, &controllerpb.FieldChange{Field: fieldNames[i], New: v})
 	}
 	event.States = append(event.States, t.state())

@@ -52,7 +52,7 @@ func (s sentence) change() string {
 	case metadatapb.ChangeReason_CHANGE_REASON_RECOVERED:
 		return s.leader() + " has recovered from an unclean election"
 	case metadatapb.ChangeReason_CHANGE_REASON_SESSION:
-		return s.about("'s session ended")
+		return s.session()
 	case metadatapb.ChangeReason_CHANGE_REASON_WANT_FENCE:
 		return s.about(" asked to be fenced")
 	case metadatapb.ChangeReason_CHANGE_REASON_CONTROLLED_SHUTDOWN:
@@ -87,6 +87,15 @@ func (s sentence) change() string {
 		return s.config()
 	}
 	return s.plain()
+}
+
+// session tells whose session ended.
+func (s sentence) session() string {
+	text := s.about("'s session ended")
+	if who, many := strings.CutPrefix(text, "brokers "); many {
+		return "the sessions of brokers " + strings.TrimSuffix(who, "'s session ended") + " ended"
+	}
+	return text
 }
 
 // completed tells what let a reassignment end.

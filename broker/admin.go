@@ -14,10 +14,11 @@ import (
 	"github.com/quorate/quorate/broker/kafka"
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
 )
 
-// admin forwards what clients want changed to the active controller, and waits until it is visible. It is stateless;
-// any goroutine may call it.
+// admin forwards what clients want changed to the active controller, in the client's name, and waits until it is visible.
+// It is stateless; any goroutine may call it.
 type admin struct {
 	id       image.BrokerID
 	operator controllerpb.OperatorApiClient
@@ -31,38 +32,43 @@ type admin struct {
 }
 
 // CreateTopics forwards a creation. The sender has drawn request id and topic ids, so a repetition is answered alike.
-func (ad *admin) CreateTopics(ctx context.Context, _ kafka.Caller, r *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
-	return ad.operator.CreateTopics(ctx, r)
+func (ad *admin) CreateTopics(ctx context.Context, c kafka.Caller, r *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
+	return ad.operator.CreateTopics(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // DeleteTopics forwards a deletion.
-func (ad *admin) DeleteTopics(ctx context.Context, _ kafka.Caller, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
-	return ad.operator.DeleteTopics(ctx, r)
+func (ad *admin) DeleteTopics(ctx context.Context, c kafka.Caller, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
+	return ad.operator.DeleteTopics(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // CreatePartitions forwards an addition of partitions.
-func (ad *admin) CreatePartitions(ctx context.Context, _ kafka.Caller, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
-	return ad.operator.CreatePartitions(ctx, r)
+func (ad *admin) CreatePartitions(ctx context.Context, c kafka.Caller, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
+	return ad.operator.CreatePartitions(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // AlterConfigs forwards a change of configs.
-func (ad *admin) AlterConfigs(ctx context.Context, _ kafka.Caller, r *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error) {
-	return ad.operator.AlterConfigs(ctx, r)
+func (ad *admin) AlterConfigs(ctx context.Context, c kafka.Caller, r *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error) {
+	return ad.operator.AlterConfigs(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // ElectLeaders forwards elections.
-func (ad *admin) ElectLeaders(ctx context.Context, _ kafka.Caller, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
-	return ad.operator.ElectLeaders(ctx, r)
+func (ad *admin) ElectLeaders(ctx context.Context, c kafka.Caller, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
+	return ad.operator.ElectLeaders(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // AlterPartitionReassignments forwards moves of replicas.
-func (ad *admin) AlterPartitionReassignments(ctx context.Context, _ kafka.Caller, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
-	return ad.operator.AlterPartitionReassignments(ctx, r)
+func (ad *admin) AlterPartitionReassignments(ctx context.Context, c kafka.Caller, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
+	return ad.operator.AlterPartitionReassignments(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // UnregisterBroker forwards the removal of a registration.
-func (ad *admin) UnregisterBroker(ctx context.Context, _ kafka.Caller, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
-	return ad.operator.UnregisterBroker(ctx, r)
+func (ad *admin) UnregisterBroker(ctx context.Context, c kafka.Caller, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
+	return ad.operator.UnregisterBroker(client.WithPrincipal(ctx, c.Principal), r)
+}
+
+// UpdateFeatures forwards an update of finalized levels.
+func (ad *admin) UpdateFeatures(ctx context.Context, c kafka.Caller, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
+	return ad.operator.UpdateFeatures(client.WithPrincipal(ctx, c.Principal), r)
 }
 
 // WaitApplied returns when this broker has acted on the offset, or with the context's error.

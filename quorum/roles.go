@@ -10,8 +10,8 @@ import (
 // Role is what a caller of the gRPC listener must be.
 type Role string
 
-// The roles of gRPC callers. Authentication does not exist yet: every caller has the principal ANONYMOUS and every
-// role. The table is complete all the same, and a test holds that no method is missing from it.
+// The roles of gRPC callers. Authentication does not exist yet: every caller has the principal User:ANONYMOUS, or
+// the one it forwards for, and every role. The table is complete all the same, and a test holds that no method is missing from it.
 const (
 	RoleController Role = "controller"
 	RoleBroker     Role = "broker"
@@ -20,7 +20,7 @@ const (
 )
 
 // PrincipalAnonymous is the principal of a caller that has not been authenticated.
-const PrincipalAnonymous = "ANONYMOUS"
+const PrincipalAnonymous = "User:ANONYMOUS"
 
 // MethodRoles tells which role each method of the project's gRPC services asks for.
 var MethodRoles = map[string]Role{

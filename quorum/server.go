@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/grpc"
@@ -10,6 +11,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/controller"
 )
 
@@ -129,7 +131,7 @@ func (s *peerServer) RegisterController(ctx context.Context, r *controllerpb.Reg
 
 type principalKey struct{}
 
-// principalOf is who sent the request.
+// principalOf is who sent the request, or on whose behalf a broker did.
 func principalOf(ctx context.Context) string {
 	if p, ok := ctx.Value(principalKey{}).(string); ok {
 		return p
@@ -137,7 +139,7 @@ func principalOf(ctx context.Context) string {
 	return PrincipalAnonymous
 }
 
-// authorize gives every call its principal and refuses methods that the table of roles does not know.
+// authorize refuses methods that the table of roles does not know.
 // Health and reflection are open to everyone.
 func authorize(method string) error {
 	if _, ok := MethodRoles[method]; ok || isOpen(method) {
@@ -146,11 +148,16 @@ func authorize(method string) error {
 	return status.Errorf(codes.Unimplemented, "method %s has no role", method)
 }
 
+// authorizeUnary gives every call its principal. As long as every caller has every role, every one may forward for others.
 func authorizeUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := authorize(info.FullMethod); err != nil {
 		return nil, err
 	}
-	return next(context.WithValue(ctx, principalKey{}, PrincipalAnonymous), request)
+	principal, err := client.ForwardedPrincipal(ctx)
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	return next(context.WithValue(ctx, principalKey{}, cmp.Or(principal, PrincipalAnonymous)), request)
 }
 
 func authorizeStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {

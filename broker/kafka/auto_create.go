@@ -23,6 +23,12 @@ const (
 	autoCreateConfig = "auto.create.topics.enable"
 )
 
+// internalTopics are the names that Kafka keeps for itself. As ordinary topics, with an ordinary topic's configs, they
+// would be in the way of what they are for.
+var internalTopics = map[string]bool{
+	metadataTopic: true, "__consumer_offsets": true, "__transaction_state": true, "__share_group_state": true, "__remote_log_metadata": true,
+}
+
 // autoCreation remembers which topics are being created, so that the many clients of a new topic ask the controller once.
 type autoCreation struct {
 	mu      sync.Mutex
@@ -71,7 +77,7 @@ func (s *Server) toCreate(r *request, req *kmsg.MetadataRequest) []string {
 	im := s.backend.Metadata.Image()
 	var names []string
 	for _, t := range req.Topics {
-		if t.Topic == nil || t.TopicID != [16]byte{} || !validTopicName(*t.Topic) || *t.Topic == metadataTopic {
+		if t.Topic == nil || t.TopicID != [16]byte{} || !validTopicName(*t.Topic) || internalTopics[*t.Topic] {
 			continue
 		}
 		if _, ok := im.TopicByName(*t.Topic); !ok {

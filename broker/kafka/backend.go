@@ -173,6 +173,7 @@ type Admin interface {
 	ElectLeaders(ctx context.Context, c Caller, req *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error)
 	AlterPartitionReassignments(ctx context.Context, c Caller, req *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error)
 	UnregisterBroker(ctx context.Context, c Caller, req *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error)
+	UpdateFeatures(ctx context.Context, c Caller, req *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error)
 	// DescribeQuorum asks the active controller, and every other for itself.
 	DescribeQuorum(ctx context.Context) (Quorum, error)
 	// WaitApplied returns when this broker has applied the offset and acted on it.

@@ -17,7 +17,8 @@ import (
 //   - unknown id: UNKNOWN_TOPIC_ID with a null name; bad name: INVALID_TOPIC_EXCEPTION; unknown name:
 //     UNKNOWN_TOPIC_OR_PARTITION
 //   - unknown name, with auto.create.topics.enable and a request that allows it: the topic is created with the cluster's
-//     defaults; LEADER_NOT_AVAILABLE if it is not there in time, the controller's refusal if it is refused
+//     defaults; LEADER_NOT_AVAILABLE if it is not there in time, the controller's refusal if it is refused. Names that
+//     Kafka keeps for itself are not created like that
 //   - partition without leader, or whose leader is not live: LEADER_NOT_AVAILABLE on the partition; whose leader is
 //     live and has no address on this listener: LISTENER_NOT_FOUND from version 6
 //   - replicas on brokers that are not listed: kept in the replica list, named as offline

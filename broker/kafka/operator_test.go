@@ -58,6 +58,7 @@ func (r *rig) operatorRequests(version func(key int16) []int16) []kmsg.Request {
 	add(func() kmsg.Request { return topicPartitions(2000, nil) })
 	add(func() kmsg.Request { return topicPartitions(2, nil, "here", "not a name", "unknown") })
 	add(func() kmsg.Request { return &kmsg.UnregisterBrokerRequest{BrokerID: 77} })
+	add(func() kmsg.Request { return featureUpdates("metadata.version", 2, 1, "other", 0, 0) })
 	return out
 }
 
@@ -438,6 +439,7 @@ func TestMetadataCreatesTopics(t *testing.T) {
 		"the broker does not want it": {false, metadata(true, "new"), 9, kerr.UnknownTopicOrPartition.Code, false},
 		"a bad name":                  {true, metadata(true, "not a name"), 9, kerr.InvalidTopicException.Code, false},
 		"the metadata log":            {true, metadata(true, "__cluster_metadata"), 9, kerr.UnknownTopicOrPartition.Code, false},
+		"consumer groups' topic":      {true, metadata(true, "__consumer_offsets"), 9, kerr.UnknownTopicOrPartition.Code, false},
 		"an id":                       {true, &kmsg.MetadataRequest{AllowAutoTopicCreation: true, Topics: []kmsg.MetadataRequestTopic{{TopicID: [16]byte{7}}}}, 12, kerr.UnknownTopicID.Code, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,6 +57,7 @@ func newTable() table {
 		{key: int16(kmsg.AlterPartitionAssignments), min: 0, max: 1, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).alterPartitionReassignments},
 		{key: int16(kmsg.ListPartitionReassignments), min: 0, max: 0, advertisedMin: 0, serial: true, handle: (*Server).listPartitionReassignments},
 		{key: int16(kmsg.DescribeQuorum), min: 0, max: 2, advertisedMin: 0, forwarded: true, handle: (*Server).describeQuorum},
+		{key: int16(kmsg.UpdateFeatures), min: 0, max: 2, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).updateFeatures},
 		{key: int16(kmsg.DescribeCluster), min: 0, max: 2, advertisedMin: 0, handle: (*Server).describeCluster},
 		{key: int16(kmsg.UnregisterBroker), min: 0, max: 0, advertisedMin: 0, forwarded: true, serial: true, handle: (*Server).unregisterBroker},
 		{key: int16(kmsg.DescribeTopicPartitions), min: 0, max: 0, advertisedMin: 0, serial: true, handle: (*Server).describeTopicPartitions},

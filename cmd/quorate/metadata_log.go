@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/fsm/record"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum"
 )
 
 // logRange are the records that are wanted.
@@ -138,6 +139,9 @@ func causeText(c *metadatapb.Cause) string {
 	text := c.GetName()
 	if c.BrokerId != nil {
 		text += fmt.Sprintf(" broker %d", c.GetBrokerId())
+	}
+	if p := c.GetPrincipal(); p != "" && p != quorum.PrincipalAnonymous {
+		text += " by " + p
 	}
 	return text
 }

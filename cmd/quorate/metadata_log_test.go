@@ -36,9 +36,9 @@ func TestMetadataLog(t *testing.T) {
 		return &metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: id16(64)}}}
 	}
 	log := []*controllerpb.EntryFrame{
-		entry(10, &metadatapb.Decision{Cause: &metadatapb.Cause{Name: "CreateTopics"}, Records: []*metadatapb.Record{topic("orders"), change(0)}}),
+		entry(10, &metadatapb.Decision{Cause: &metadatapb.Cause{Name: "CreateTopics", Principal: "User:alice"}, Records: []*metadatapb.Record{topic("orders"), change(0)}}),
 		entry(12,
-			&metadatapb.Decision{Cause: &metadatapb.Cause{Name: "AlterPartition", BrokerId: proto.Int32(2)}, Records: []*metadatapb.Record{change(1)}},
+			&metadatapb.Decision{Cause: &metadatapb.Cause{Name: "AlterPartition", BrokerId: proto.Int32(2), Principal: "User:ANONYMOUS"}, Records: []*metadatapb.Record{change(1)}},
 			&metadatapb.Decision{Cause: &metadatapb.Cause{Name: "SessionExpired", BrokerId: proto.Int32(3)}, Records: []*metadatapb.Record{change(2)}}),
 	}
 	w := newWorld(t)

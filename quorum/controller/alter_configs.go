@@ -132,7 +132,7 @@ func newValue(r *controllerpb.AlterableResource, c *controllerpb.ConfigChange, o
 	key, op := c.GetName(), c.GetOperation()
 	rules, scope := rulesFor(r.GetType())
 	if _, ok := rules[key]; !ok {
-		return nil, controllerpb.NewError(codeInvalidConfig, "%s config %q is unknown; nearest known is %q", scope, key, nearest(rules, key))
+		return nil, controllerpb.NewError(codeInvalidConfig, "%v", unknownConfig(rules, scope, key))
 	}
 	switch {
 	case op < opSet || op > opSubtract || r.GetReplace() && op != opSet:

@@ -79,7 +79,7 @@ func checkTopicConfig(key, value string) error { return checkConfig(topicConfigs
 func checkConfig(rules map[string]configRule, scope, key, value string) error {
 	rule, ok := rules[key]
 	if !ok {
-		return fmt.Errorf("%s config %q is unknown; nearest known is %q", scope, key, nearest(rules, key))
+		return unknownConfig(rules, scope, key)
 	}
 	if err := rule(value); err != nil {
 		return fmt.Errorf("%s config %s=%q: %w", scope, key, value, err)
@@ -125,18 +125,21 @@ func throttledReplicas(value string) error {
 	return nil
 }
 
-// nearest returns the known key with the smallest edit distance, the first by name among equals.
-func nearest(rules map[string]configRule, key string) string {
-	best, bestDistance := "", -1
+// unknownConfig names the nearest known key, the first by name among equals, if it is near enough to be meant.
+func unknownConfig(rules map[string]configRule, scope, key string) error {
 	if len(key) > topicNameMax {
-		key = key[:topicNameMax]
+		return fmt.Errorf("the name of a %s config has %d characters, at most %d are taken", scope, len(key), topicNameMax)
 	}
+	best, distance := "", len(key)/3+1
 	for _, known := range slices.Sorted(maps.Keys(rules)) {
-		if d := editDistance(key, known); bestDistance < 0 || d < bestDistance {
-			best, bestDistance = known, d
+		if d := editDistance(key, known); d < distance {
+			best, distance = known, d
 		}
 	}
-	return best
+	if best == "" {
+		return fmt.Errorf("%s config %q is unknown; describe the configs of a %s to see the known ones", scope, key, scope)
+	}
+	return fmt.Errorf("%s config %q is unknown; did you mean %q?", scope, key, best)
 }
 
 func editDistance(a, b string) int {

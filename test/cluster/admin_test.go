@@ -22,7 +22,7 @@ func TestOperateByKafkaClient(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Brokers: 4, Set: []string{
 		"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500",
-		"auto.leader.rebalance.enable=false", "auto.create.topics.enable=true",
+		"auto.leader.rebalance.enable=false",
 	}})
 	client := c.Client(t, kgo.AllowAutoTopicCreation())
 	defer client.Close()

@@ -224,6 +224,31 @@ func (b *Backend) UnregisterBroker(_ context.Context, _ kafka.Caller, req *contr
 	return resp, nil
 }
 
+// UpdateFeatures implements [kafka.Admin]: every node supports levels 0 and 1 of every feature.
+func (b *Backend) UpdateFeatures(_ context.Context, _ kafka.Caller, req *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
+	resp := &controllerpb.UpdateFeaturesResponse{}
+	refused := false
+	var err error
+	resp.MetadataOffset, resp.UnfencedBrokers, err = b.change(req.GetRequestId(), func() {
+		refused = slices.ContainsFunc(req.GetUpdates(), func(u *controllerpb.FeatureUpdate) bool {
+			old, up := b.im.Feature(u.GetName()), u.GetType() == controllerpb.FeatureUpdateType_FEATURE_UPDATE_TYPE_UPGRADE
+			return u.GetLevel() > 1 || up && u.GetLevel() < old || !up && u.GetLevel() > old
+		})
+		for _, u := range req.GetUpdates() {
+			if !refused && !req.GetValidateOnly() {
+				b.replay(&metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: &metadatapb.FeatureLevel{Name: u.GetName(), Level: u.GetLevel()}}})
+			}
+		}
+	})
+	if err == nil && refused {
+		err = controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_UPDATE_VERSION, "not that level")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
 // DescribeQuorum implements [kafka.Admin]: three controllers, one of which does not answer, and this broker.
 func (b *Backend) DescribeQuorum(context.Context) (kafka.Quorum, error) {
 	if err := ask(b.Refuse); err != nil {

@@ -38,7 +38,7 @@ var keys = []key{
 	{"unclean.leader.election.enable", "false", "", boolean(func(c *Config) *bool { return &c.UncleanLeaderElection })},
 	{"num.partitions", "1", "", number(func(c *Config) *int32 { return &c.Partitions }, 1, math.MaxInt32)},
 	{"default.replication.factor", "1", "", number(func(c *Config) *int32 { return &c.ReplicationFactor }, 1, math.MaxInt16)},
-	{"auto.create.topics.enable", "false", "", boolean(func(c *Config) *bool { return &c.AutoCreateTopics })},
+	{"auto.create.topics.enable", "true", "", boolean(func(c *Config) *bool { return &c.AutoCreateTopics })},
 	{"auto.leader.rebalance.enable", "true", "", boolean(func(c *Config) *bool { return &c.AutoLeaderRebalance })},
 	{"leader.imbalance.check.interval.seconds", "300", "s", seconds(func(c *Config) *time.Duration { return &c.ImbalanceCheckInterval })},
 	{"controlled.shutdown.enable", "true", "", boolean(func(c *Config) *bool { return &c.ControlledShutdown })},

@@ -28,14 +28,15 @@ type fetchOrder struct {
 	epoch   image.LeaderEpoch
 }
 
-// apply makes of the replicas what a newer image says: deletes first, for a topic of the same name may follow; then
-// leaders; then followers; then news that no partition record tells (Kafka: ReplicaManager.applyDelta). An error is
+// apply makes of the replicas what a newer image says: deletes first, for a topic of the same name may follow; then new logs;
+// then leaders; then followers; then news that no partition record tells (Kafka: ReplicaManager.applyDelta). An error is
 // about one partition and is kept with it.
 func (rs *replicas) apply(im *image.Image) {
 	old := rs.taken.Swap(im)
 	local := image.LocalChanges(old, im, rs.self)
 	rs.applyDeletes(old, im, local.Deletes)
 	rs.at("broker.apply.deleted")
+	rs.applyNew(im, rs.used.missing(local.Leaders, local.Followers))
 	rs.applyLeaders(im, local.Leaders)
 	rs.at("broker.apply.leading")
 	rs.applyFollowers(im, local.Followers)
@@ -75,6 +76,39 @@ func (rs *replicas) forget(id image.PartitionID) *hostedReplica {
 	delete(rs.hosted, id)
 	delete(rs.offline, id)
 	return r
+}
+
+// applyNew makes the logs of replicas that are new here, and notes them as used before any of them gets a role: from here on a
+// log of theirs that is not there is a lost one.
+func (rs *replicas) applyNew(im *image.Image, list []image.LocalPartition) {
+	if len(list) == 0 {
+		return
+	}
+	each(list, func(l image.LocalPartition) {
+		if _, _, err := rs.host(im, l.ID); err != nil {
+			rs.goOffline("make", l.ID, err)
+		}
+	})
+	err := rs.used.add(list)
+	if err == nil && rs.used.hasSlack(len(rs.all())) {
+		err = rs.used.begin(nil, rs.isAssigned(im))
+	}
+	if err == nil {
+		return
+	}
+	rs.fail("note the logs in use", err)
+	for _, l := range list {
+		rs.forget(l.ID)
+		rs.goOffline("note as used", l.ID, err)
+	}
+}
+
+// isAssigned tells whether an image assigns a replica to this broker.
+func (rs *replicas) isAssigned(im *image.Image) func(image.PartitionID) bool {
+	return func(id image.PartitionID) bool {
+		p, ok := im.Partition(id)
+		return ok && image.Contains(p.Replicas, rs.self)
+	}
 }
 
 // applyLeaders makes this broker lead. It stops following first.

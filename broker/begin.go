@@ -47,6 +47,13 @@ func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 			return err
 		}
 	}
+	onDisk := make([]image.PartitionID, len(keep))
+	for i, r := range keep {
+		onDisk[i] = image.PartitionID{Topic: r.TopicID, Partition: r.Name.Partition}
+	}
+	if err := rs.used.begin(onDisk, rs.isAssigned(im)); err != nil {
+		return err
+	}
 	rs.apply(im)
 	return nil
 }

@@ -40,6 +40,7 @@ type Broker struct {
 	follower     *follower
 	lifecycle    *lifecycleLoop
 	kept         *keptOffset
+	used         *usedLogs
 	logs         *log.Manager
 	replicas     *replicas
 	alter        *alterpartition.Manager
@@ -99,6 +100,7 @@ func New(cfg Config, e *env.Env, logger *slog.Logger) (*Broker, error) {
 // makeParts makes the parts and ties them together.
 func (b *Broker) makeParts() error {
 	b.kept = newKeptOffset(b.env, b.cfg.LogDir, b.log)
+	b.used = newUsedLogs(b.env, b.cfg.LogDir, b.cfg.DirectoryID, b.log)
 	b.follower = newFollower(&b.cfg, openVia(b.client), b.metrics, b.env.Now, b.log)
 	b.follower.taken = b.newest.set
 	b.lifecycle = newLifecycleLoop(&b.cfg, b.lifecycleInputs(), b.env.Now, b.log)
@@ -127,7 +129,7 @@ func (b *Broker) makeReplicas() error {
 	}
 	b.alter = alter
 	rs := &replicas{
-		self: b.cfg.ID, base: b.cfg.Log, kept: b.kept, applied: b.applied, metrics: b.metrics, log: b.log,
+		self: b.cfg.ID, base: b.cfg.Log, kept: b.kept, used: b.used, applied: b.applied, metrics: b.metrics, log: b.log,
 		deletions: newDeletions(), fail: b.fail, at: b.env.At,
 		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),
 	}

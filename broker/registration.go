@@ -31,12 +31,12 @@ func (b *Broker) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHear
 	return b.grpc.broker.BrokerHeartbeat(ctx, r)
 }
 
-// registration judges by the newest image which logs are gone. Each attempt judges anew: the controller refuses a
-// judgement that is older than the broker's own last change.
+// registration judges by the newest image which logs are gone: those that are not on disk, but for those that were never
+// used. Each attempt judges anew: the controller refuses a judgement that is older than the broker's own last change.
 func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
 	return b.registrationBy(b.newest.image(), func(id image.PartitionID) bool {
 		_, ok := b.onDisk[id]
-		return ok
+		return ok || b.used.neverUsed(id)
 	}), nil
 }
 

@@ -25,6 +25,7 @@ type replicas struct {
 	at      func(point string) // the environment's hook
 	fetches fetches
 	kept    *keptOffset
+	used    *usedLogs
 	applied *imageCell
 	deps    *replicaDeps
 	// disown returns when the metadata counts none of these replicas of this broker as holding what was acknowledged.

@@ -126,7 +126,7 @@ func newHosting(t *testing.T, dir string) *hosting {
 	h := &hosting{fetched: &fakeFetches{}, dir: dir}
 	logger := slog.New(slog.DiscardHandler)
 	h.replicas = &replicas{
-		self: 1, base: log.DefaultLogConfig(), kept: newKeptOffset(e, dir, logger), applied: newImageCell(),
+		self: 1, base: log.DefaultLogConfig(), kept: newKeptOffset(e, dir, logger), used: newUsedLogs(e, dir, image.UUID{7}, logger), applied: newImageCell(),
 		metrics: newMetrics(), log: logger, deletions: newDeletions(), fetches: h.fetched, at: e.At,
 		fail:   func(what string, err error) { h.failures = append(h.failures, what+": "+err.Error()) },
 		hosted: make(map[image.PartitionID]*hostedReplica), offline: make(map[image.PartitionID]error),

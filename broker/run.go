@@ -43,6 +43,7 @@ func (b *Broker) prepare() (err error) {
 	if err != nil {
 		return err
 	}
+	b.used.load()
 	b.follower.least = kept.offset
 	b.keptAt.Store(int64(kept.offset))
 	if b.stopped, err = b.logs.Start(); err != nil {

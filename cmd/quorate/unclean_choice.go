@@ -193,9 +193,13 @@ func (e *electable) annotate(chosen int) {
 
 // loss says in words what may be lost.
 func (c choice) loss(held *brokerpb.HeldReplica) string {
-	switch c.basis {
-	case lossNone:
+	switch {
+	case c.basis == lossNone:
 		return ""
+	case held != nil && held.GetLogEndOffset() == 0:
+		return " (whatever was acknowledged is lost: its log is empty)"
+	}
+	switch c.basis {
 	case lossLogEnd:
 		return fmt.Sprintf(" (acknowledged records from offset %d on may be lost: its log ends there)", c.lossFrom)
 	case lossHighWatermark:

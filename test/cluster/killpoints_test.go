@@ -63,6 +63,7 @@ var brokerLanes = [][]killPoint{
 		{"log.shutdown.flushed", byStop},
 		{"log.checkpoint.before-write", byTraffic},
 		{"broker.kept-offset.before-write", byTraffic},
+		{"broker.used-logs.before-write", byTraffic},
 		{"broker.stop.before-logs-closed", byStop},
 		{"log.retention.begin", byTraffic},
 	},
@@ -84,6 +85,7 @@ var brokerLanes = [][]killPoint{
 		{"log.checkpoint.written", byTraffic},
 		{"log.shutdown.marked", byStop},
 		{"broker.kept-offset.after-write", byTraffic},
+		{"broker.used-logs.after-write", byTraffic},
 		{"log.retention.renamed", byTraffic},
 	},
 }

@@ -91,7 +91,7 @@ func loseTheOnlyMember(t *testing.T, c *cluster.Cluster, topic string, wipe func
 
 	// What may be lost is told before and when it is done.
 	told := fmt.Sprintf("acknowledged records from offset %d on may be lost", kept)
-	o.does("partition elect --unclean --dry-run "+topic+"-0", 0, "empty", "shall lead", told, "PartitionChange")
+	t.Log(o.does("partition elect --unclean --dry-run "+topic+"-0", 0, "empty", "shall lead", told, "PartitionChange"))
 	wantNoLeader(t, c, topic, leader)
 	var e elected
 	out := o.does("partition elect --unclean -o json "+topic+"-0", 0)
@@ -117,6 +117,30 @@ func loseTheOnlyMember(t *testing.T, c *cluster.Cluster, topic string, wipe func
 	again.AwaitAcks(t, 20)
 	again.Stop(t)
 	c.VerifyReplica(t, leader, topic, slices.Concat(older.Acks(), again.Acks()))
+}
+
+// A partition is made on a broker that has just died: it never had a log there, so nothing is lost, and it gets its leader
+// without an operator when the broker is back.
+func TestLogThatWasNeverMade(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{Set: []string{"broker.session.timeout.ms=5000", "broker.heartbeat.interval.ms=500"}})
+	o := operator{t, c}
+	epoch := c.BrokerEpoch(t, 3)
+	c.Kill(t, 3)
+	o.does("topic create lone --replica-assignment 3 --no-wait", 0)
+	c.AwaitBroker(t, 3, "FENCED")
+	if p, err := c.PartitionOf(t, "lone", 0); err != nil || p.Leader >= 0 {
+		t.Fatalf("%+v %v, want no leader", p, err)
+	}
+	c.Restart(t, 3)
+	awaitLife(t, c, 3, epoch)
+	if leader := c.Leader(t, "lone", 0); leader != 3 {
+		t.Errorf("broker %d leads", leader)
+	}
+	w := c.StartWriters(t, "lone", cluster.WriterOptions{Idempotent: 1})
+	w.AwaitAcks(t, 20)
+	w.Stop(t)
+	c.VerifyAcknowledged(t, w)
 }
 
 // awaitLife waits until a broker is unfenced in a life after the one with the epoch, and returns the new epoch.

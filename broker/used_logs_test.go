@@ -1,0 +1,133 @@
+package broker
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/env/envtest"
+)
+
+func local(n byte, partitions ...int32) (list []image.LocalPartition) {
+	for _, p := range partitions {
+		list = append(list, image.LocalPartition{ID: image.PartitionID{Topic: topicID(n), Partition: p}})
+	}
+	return list
+}
+
+// The list is evidence as a whole or not at all; a line that was being written when the process stopped counts for nothing.
+func TestUsedLogs(t *testing.T) {
+	dir, here := t.TempDir(), image.UUID{7}
+	path := filepath.Join(dir, usedLogsFile)
+	open := func(directory image.UUID) *usedLogs {
+		u := newUsedLogs(env.OS(""), dir, directory, slog.New(slog.DiscardHandler))
+		u.load()
+		return u
+	}
+	used, unused := image.PartitionID{Topic: topicID(1), Partition: 4}, image.PartitionID{Topic: topicID(1), Partition: 5}
+	u := open(here)
+	if u.neverUsed(unused) {
+		t.Error("without a list nothing is known")
+	}
+	if err := u.begin(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.add(u.missing(local(1, 4), local(2, 0))); err != nil {
+		t.Fatal(err)
+	}
+	if missing := u.missing(local(1, 4, 5), local(2, 0)); len(missing) != 1 || missing[0].ID != unused {
+		t.Errorf("missing %v", missing)
+	}
+	if u = open(here); u.neverUsed(used) || !u.neverUsed(unused) {
+		t.Error("the list does not say what was added")
+	}
+	if open(image.UUID{8}).neverUsed(unused) {
+		t.Error("the list of another directory is relied on")
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole { // any flipped byte, but for one that only cuts the last line off
+		bad := bytes.Clone(whole)
+		bad[i] ^= 0x15
+		write(t, path, bad)
+		if u := open(here); u.neverUsed(used) || i < len(whole)-1 && u.neverUsed(unused) {
+			t.Errorf("byte %d of %d: %q is relied on", i, len(whole), bad)
+		}
+	}
+	for n := range whole { // cut anywhere
+		write(t, path, whole[:n])
+		if first := bytes.IndexByte(whole, '\n'); open(here).neverUsed(unused) != (n > first) {
+			t.Errorf("cut to %d bytes", n)
+		}
+	}
+
+	// A new beginning keeps what is assigned, and takes what is on disk.
+	write(t, path, whole)
+	u = open(here)
+	if err := u.begin([]image.PartitionID{unused}, func(id image.PartitionID) bool { return id == used }); err != nil {
+		t.Fatal(err)
+	}
+	if u = open(here); u.neverUsed(used) || u.neverUsed(unused) || !u.neverUsed(image.PartitionID{Topic: topicID(2)}) {
+		t.Errorf("%v", u.ids)
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A partition that was made while its only broker was away has no log there, and nothing of it is lost. Without the list of
+// used logs that cannot be known.
+func TestLogThatWasNeverMadeIsNotLost(t *testing.T) {
+	for name, remove := range map[string]bool{"with the list": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				network := envtest.NewNetwork()
+				q := startQuorum(t, network)
+				defer network.Close()
+				defer q.close()
+				b := startBroker(t, network, 1, dir)
+				eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+				q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
+				eventually(t, "it hosts the partition", func() bool { return len(b.replicas.all()) == 1 })
+				b.end(t)
+				q.put(topicRecord("b", 2), partitionRecord(2, 0, 1, 1))
+				if remove {
+					if err := os.Remove(filepath.Join(dir, usedLogsFile)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b = startBroker(t, network, 1, dir)
+				eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+				if lost := q.registration(1).LostReplicas; (len(lost) == 1) != remove || len(lost) > 1 {
+					t.Errorf("lost replicas: %v", lost)
+				}
+				b.end(t)
+			})
+		})
+	}
+}
+
+// A log gets no role while the line that says so cannot be written; the broker ends.
+func TestNoRoleBeforeTheListSaysSo(t *testing.T) {
+	h, w := newHosting(t, t.TempDir()), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 0)))
+	if err := os.Remove(filepath.Join(h.dir, usedLogsFile)); err != nil {
+		t.Fatal(err)
+	}
+	h.apply(w.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1)))
+	if _, err := h.get(image.PartitionID{Topic: topicID(1)}); err == nil || len(h.failures) == 0 {
+		t.Errorf("served: %v, failures %q", err, h.failures)
+	}
+}

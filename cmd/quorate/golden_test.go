@@ -112,7 +112,7 @@ func (w *world) golden(t *testing.T, name string, set func(t *testing.T, what st
 			set(t, strings.TrimSpace(d.Input))
 			return ""
 		case "quorate":
-			return w.run(strings.Fields(strings.ReplaceAll(d.Input, "FILES", w.files))...)
+			return w.run(strings.Fields(strings.NewReplacer("FILES", w.files, "SILENT", w.silent).Replace(d.Input))...)
 		}
 		t.Fatalf("unknown directive %s", d.Cmd)
 		return ""

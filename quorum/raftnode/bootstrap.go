@@ -61,6 +61,9 @@ func ReadConfiguration(e *env.Env, dir string) (Configuration, error) {
 	if err != nil || !exists {
 		return Configuration{}, errors.Join(err, fmt.Errorf("raftnode: %s holds no raft log", dir))
 	}
+	if err := checkBolt(e.FS, filepath.Join(dir, logFile)); err != nil {
+		return Configuration{}, openError(dir, logFile, err)
+	}
 	log, closeLog, err := openLog(dir)
 	if err != nil {
 		return Configuration{}, openError(dir, logFile, err)

@@ -131,6 +131,9 @@ func (n *Node) checkLogThere() error {
 	if err != nil || len(list) > 0 {
 		return err
 	}
+	if len(n.snapshots.unreadable) > 0 {
+		return n.snapshots.unreadable[0]
+	}
 	return fmt.Errorf("%w: %s has term %d but neither log entries nor a snapshot; put the log back, or take the member out with "+
 		"`quorate quorum remove`, format the directory anew and add it with `quorate quorum add`", ErrLogLost, n.cfg.Dir, term)
 }
@@ -162,6 +165,9 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
+		}
+		if err != nil && len(n.snapshots.unreadable) > 0 {
+			err = fmt.Errorf("%w; %w", n.snapshots.unreadable[0], err)
 		}
 		if err != nil && damaged() > 0 {
 			err = fmt.Errorf("%w; %d snapshots are damaged in %s: remove this node from the quorum, format it anew and add it again",

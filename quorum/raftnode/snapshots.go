@@ -24,6 +24,8 @@ type snapshotStore struct {
 	metrics *Metrics
 	logger  *slog.Logger
 	dir     string
+	// unreadable names the snapshots whose meta data is damaged.
+	unreadable []error
 	// bytesCovered is Metrics.LogBytes at the begin of the newest complete snapshot.
 	bytesCovered atomic.Uint64
 }
@@ -33,7 +35,16 @@ func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, erro
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir)}, nil
+	// The library passes over what it cannot read, and an older snapshot or none at all takes its place.
+	_, damaged, err := readSnapshotMetas(cfg.Env.FS, cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, why := range damaged {
+		metrics.SnapshotsDamaged.Add(1)
+		cfg.Logger.Error("metadata snapshot refused", "error", why)
+	}
+	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir), unreadable: damaged}, nil
 }
 
 // Create implements raft.SnapshotStore.

@@ -24,7 +24,7 @@ var (
 type stableFile struct{ db *bbolt.DB }
 
 func openStableFile(path string) (*stableFile, error) {
-	db, err := bbolt.Open(path, storeFileMode, boltOptions())
+	db, err := openBolt(path, boltOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,14 @@ func openStableFile(path string) (*stableFile, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &stableFile{db}, nil
+}
+
+func openBolt(path string, options *bbolt.Options) (db *bbolt.DB, err error) {
+	err = unpanicked(func() error {
+		db, err = bbolt.Open(path, storeFileMode, options)
+		return err
+	})
+	return db, err
 }
 
 // get returns a copy of the value, or errKeyNotFound.

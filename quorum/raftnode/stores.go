@@ -39,16 +39,29 @@ type stores struct {
 
 // openLog is the one place that knows what the log is kept in.
 func openLog(dir string) (raft.LogStore, func() error, error) {
-	bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile), BoltOptions: boltOptions()})
+	bolt, err := openBoltLog(dir, boltOptions())
 	if err != nil {
 		return nil, nil, err
 	}
 	return bolt, bolt.Close, nil
 }
 
+func openBoltLog(dir string, options *bbolt.Options) (bolt *raftboltdb.BoltStore, err error) {
+	err = unpanicked(func() error {
+		bolt, err = raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile), BoltOptions: options})
+		return err
+	})
+	return bolt, err
+}
+
 func openStores(cfg Config, metrics *Metrics) (*stores, error) {
 	if err := makeDir(cfg.Env.FS, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("raftnode: %w", err)
+	}
+	for _, name := range []string{logFile, stableName} {
+		if err := checkBolt(cfg.Env.FS, filepath.Join(cfg.Dir, name)); err != nil {
+			return nil, openError(cfg.Dir, name, err)
+		}
 	}
 	inner, closeLog, err := openLog(cfg.Dir)
 	if err != nil {

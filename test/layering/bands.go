@@ -28,6 +28,7 @@ var bands = []band{
 	{"cmd/quorate/dev", 55, both},
 	{"cmd/quorate/node", 50, both},
 	{"quorum", 49, quorum},
+	{"quorum/recovery", 45, quorum},
 	{"quorum/", 40, quorum},
 	{"broker", 49, brokers},
 	{"broker/kafka", 46, brokers},

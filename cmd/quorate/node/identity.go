@@ -115,6 +115,10 @@ func CheckIdentity(files env.FS, c *Config, clusterID string) (Identity, error) 
 	id, err := ReadIdentity(files, c.DataDir)
 	switch {
 	case errors.Is(err, ErrNotFormatted):
+		if held := heldData(files, c.DataDir); held != "" {
+			return id, fmt.Errorf("data directory %s holds data (%s) but no %s: restore that file from a copy of the directory; "+
+				"or, to give the data up, move it away and run quorate format", c.DataDir, held, metaFile)
+		}
 		return id, fmt.Errorf("data directory %s is not formatted; run quorate format --config FILE --cluster-id ID first", c.DataDir)
 	case err != nil:
 		return id, err
@@ -124,4 +128,18 @@ func CheckIdentity(files env.FS, c *Config, clusterID string) (Identity, error) 
 		return id, fmt.Errorf("data directory %s belongs to cluster %s, not to %s; correct log.dirs", c.DataDir, id.ClusterID, clusterID)
 	}
 	return id, nil
+}
+
+// heldData names what a node has left in a directory that has lost its identity; empty if it is none of ours.
+func heldData(files env.FS, dir string) string {
+	entries, err := files.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); entry.IsDir() && (name == raftDir || strings.Contains(name, "-")) {
+			return name
+		}
+	}
+	return ""
 }

@@ -70,6 +70,9 @@ func Run(ctx context.Context, o RunOptions) (err error) {
 		return &DirectoryError{err}
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := FinishRecovery(o.Env, o.Config.DataDir); err != nil {
+		return &DirectoryError{err}
+	}
 	o.Logger.Info("starting", "version", o.Version, "nodeId", int(id.NodeID), "roles", o.Config.roles(), "listeners", o.Config.addresses(),
 		"dataDir", o.Config.DataDir, "clusterId", id.ClusterID, "directoryId", id.DirectoryID.String(), "pid", os.Getpid())
 

@@ -56,6 +56,7 @@ type Handlers struct {
 	ReadLog                     func(*controllerpb.ReadLogRequest, grpc.ServerStreamingServer[controllerpb.ReadLogResponse]) error
 	DescribeReplicas            func(context.Context, *brokerpb.DescribeReplicasRequest) (*brokerpb.DescribeReplicasResponse, error)
 	ReadHistory                 func(*controllerpb.ReadHistoryRequest, grpc.ServerStreamingServer[controllerpb.ReadHistoryResponse]) error
+	ConfirmLineage              func(context.Context, *controllerpb.ConfirmLineageRequest) (*controllerpb.ConfirmLineageResponse, error)
 	DescribeConfigs             func(context.Context, *controllerpb.DescribeConfigsRequest) (*controllerpb.DescribeConfigsResponse, error)
 }
 

@@ -91,3 +91,9 @@ func (c *Controller) DescribeReplicas(ctx context.Context, r *brokerpb.DescribeR
 	h, _ := c.now()
 	return unary(ctx, r, h.DescribeReplicas)
 }
+
+// ConfirmLineage implements OperatorApi.
+func (c *Controller) ConfirmLineage(ctx context.Context, r *controllerpb.ConfirmLineageRequest) (*controllerpb.ConfirmLineageResponse, error) {
+	h, _ := c.now()
+	return unary(ctx, r, h.ConfirmLineage)
+}

@@ -1,0 +1,185 @@
+package raftnode
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/quorum/env"
+)
+
+// filled makes the stores of a member with entries, some of them deleted, and returns their directory.
+func filled(t *testing.T, entries uint64) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := Bootstrap(env.OS(""), dir, []Server{{ID: ServerID{1, directoryID("one")}, Address: "n1:9292", Voter: true}}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := openStores(Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), Dir: dir, Fatal: noFatal(t)}.withDefaults(), new(Metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(2); i <= entries; i++ {
+		if err := st.log.StoreLog(&raft.Log{Index: i, Term: 1 + i/50, Type: raft.LogCommand, Data: bytes.Repeat([]byte{byte(i)}, int(20+i*37%9000))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(st.log.DeleteRange(1, entries/5), st.stable.SetUint64(keyCurrentTerm, 40), st.close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func reopen(dir string) error {
+	st, err := openStores(Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), Dir: dir, Fatal: func(error) {}}.withDefaults(), new(Metrics))
+	if err != nil {
+		return err
+	}
+	return st.close()
+}
+
+// A store that was cut or changed ends in one line that names the file and the next step. The library would panic on a
+// goroutine of its own, or read beyond the file's end.
+func TestDamagedStoresAreNamed(t *testing.T) {
+	dir := filled(t, 120)
+	if err := reopen(dir); err != nil {
+		t.Fatalf("whole: %v", err)
+	}
+	for _, name := range []string{logFile, stableName} {
+		path := filepath.Join(dir, name)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := func(what string, data []byte, must bool) {
+			t.Helper()
+			dir := copyOf(t, dir) // what the library panics on it leaves open
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := reopen(dir)
+			if err == nil && must {
+				t.Errorf("%s %s: opened", name, what)
+			}
+			if err != nil && (!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "format it anew") || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%s %s: %v", name, what, err)
+			}
+		}
+		for _, size := range []int{1, 100, 4096, 5000, 8192, len(whole) / 2} {
+			try("cut", whole[:size], size < 4*4096)
+		}
+		zero := bytes.Clone(whole)
+		clear(zero[:8192])
+		try("without its first pages", zero, true)
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 60 {
+			bad := bytes.Clone(whole)
+			for range 1 + r.IntN(3) {
+				// In the heads and elements of pages, where it hurts.
+				bad[r.IntN(len(bad)/4096)*4096+r.IntN(64)] ^= byte(1 + r.IntN(255))
+			}
+			try("flipped", bad, false)
+		}
+		try("whole again", whole, false)
+	}
+}
+
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// The state of a directory is read without changing it, and what is written for a recovered node is what it reads back.
+func TestOfflineAndRecovered(t *testing.T) {
+	dir := filled(t, 120)
+	before, err := os.ReadFile(filepath.Join(dir, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := OpenOffline(env.OS(""), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.LastIndex != 120 || o.LastTerm != 3 || o.Term != 40 || o.FirstIndex != 25 {
+		t.Errorf("%+v", o)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, logFile)); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("reading has changed the log: %v", err)
+	}
+	if _, err := OpenOffline(env.OS(""), t.TempDir()); !errors.Is(err, ErrNoState) {
+		t.Errorf("empty directory: %v", err)
+	}
+
+	made := filepath.Join(t.TempDir(), "raft")
+	self := Server{ID: ServerID{7, directoryID("seven")}, Address: "n7:9292", Voter: true}
+	err = WriteRecovered(env.OS(""), made, Recovered{Server: self, Index: 121, Term: 1040, Write: func(w io.Writer) error {
+		_, err := io.WriteString(w, "content")
+		return err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err = OpenOffline(env.OS(""), made); err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if o.LastIndex != 121 || o.LastTerm != 1040 || o.Term != 1040 || o.FirstIndex != 0 || len(o.Snapshots) != 1 ||
+		len(o.Configuration.Servers) != 1 || o.Configuration.Servers[0] != self || o.Configuration.Index != 121 {
+		t.Errorf("%+v", o)
+	}
+	content, err := o.OpenSnapshot(o.Snapshots[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	if data, err := io.ReadAll(content); err != nil || string(data) != "content" {
+		t.Errorf("content %q, %v", data, err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ReadConfiguration(env.OS(""), made); err != nil || len(c.Servers) != 1 {
+		t.Errorf("configuration %+v, %v", c, err)
+	}
+}
+
+// A snapshot whose meta data cannot be read is named; the library would pass over it.
+func TestDamagedSnapshotMetaIsNamed(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "raft")
+	self := Server{ID: ServerID{7, directoryID("seven")}, Address: "n7:9292", Voter: true}
+	if err := WriteRecovered(env.OS(""), made, Recovered{Server: self, Index: 9, Term: 5, Write: func(io.Writer) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	metas, err := filepath.Glob(filepath.Join(made, snapshotsDir, "*", snapshotMetaFile))
+	if err != nil || len(metas) != 1 {
+		t.Fatal(metas, err)
+	}
+	for _, text := range []string{"", "{", `{"ID":"x"}`} {
+		if err := os.WriteFile(metas[0], []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		err := New(Config{
+			Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), FSM: &listFSM{}, ClusterID: testCluster, ID: self.ID, Dir: made,
+			ListenAddress: "127.0.0.1:0", Fatal: noFatal(t),
+		}).Open(t.Context())
+		if err == nil || !strings.Contains(err.Error(), metas[0]) || !strings.Contains(err.Error(), "add it again") {
+			t.Errorf("meta data %q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+// probeTimeout bounds the question to a member whether it runs.
+const probeTimeout = 3 * time.Second
+
+// Found says what is known of a member.
+type Found string
+
+const (
+	// Given: its directory is among those given, so it is known how far it was.
+	Given Found = "given"
+	// Answers: it runs.
+	Answers Found = "answers"
+	// Silent: it does not answer, and its directory was not given. It may be gone, or only out of reach.
+	Silent Found = "silent"
+)
+
+// Member is a voter of the newest configuration, and what is known of it.
+type Member struct {
+	raftnode.Server
+	Found Found
+	// Why is what came instead of an answer.
+	Why string
+}
+
+// survey asks the members for themselves, all at once.
+func surveyMembers(ctx context.Context, o Options, c raftnode.Configuration, sources []Source) []Member {
+	var out []Member
+	for _, s := range c.Servers {
+		if s.Voter {
+			out = append(out, Member{Server: s})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	for i := range out {
+		m := &out[i]
+		if m.ID == o.Self.ID {
+			m.Found = Given
+			continue
+		}
+		asked.Go(func() {
+			err := raftnode.Probe(ctx, o.Env, o.ClusterID, o.Self.ID, m.Server)
+			switch {
+			case err == nil:
+				m.Found = Answers
+			case slices.ContainsFunc(sources, func(s Source) bool { return s.ID == m.ID }):
+				m.Found = Given
+			default:
+				m.Found, m.Why = Silent, err.Error()
+			}
+		})
+	}
+	asked.Wait()
+	return out
+}
+
+// RefusedError says why a recovery is not done.
+type RefusedError struct {
+	Reason string
+	// Forcible tells that --force overrides it.
+	Forcible bool
+}
+
+func (e *RefusedError) Error() string {
+	if e.Forcible {
+		return e.Reason + "; or, if you know better, --force"
+	}
+	return e.Reason
+}
+
+// judge refuses a recovery while the quorum lives or may live.
+func judge(self raftnode.ServerID, members []Member) error {
+	by := map[Found][]string{}
+	for _, m := range members {
+		by[m.Found] = append(by[m.Found], m.ID.String())
+	}
+	majority := len(members)/2 + 1
+	switch {
+	case len(by[Answers]) >= majority:
+		return &RefusedError{Reason: fmt.Sprintf("%d of %d voters answer (%s), a majority: nothing is lost that they do not have; start this node, it catches up by itself",
+			len(by[Answers]), len(members), strings.Join(by[Answers], ", "))}
+	case len(members) == 1 && members[0].ID == self:
+		return &RefusedError{Forcible: true, Reason: "this node is the only voter of its quorum, so no majority was lost: start it"}
+	case len(by[Answers]) > 0:
+		return &RefusedError{Forcible: true, Reason: fmt.Sprintf("%s answers, and its log may be further than what was given: stop it and give its data directory with --directory",
+			strings.Join(by[Answers], ", "))}
+	case len(by[Silent]) > 0:
+		return &RefusedError{Forcible: true, Reason: fmt.Sprintf("whether %s are gone cannot be told: they do not answer at their RAFT addresses, and their data directories were not given; "+
+			"start them if they can be started, or give copies of their data directories with --directory", strings.Join(by[Silent], ", "))}
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package recovery
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/record"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/env/envtest"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+const clusterID = "cluster"
+
+func serverID(n int) raftnode.ServerID {
+	return raftnode.ServerID{NodeID: int32(1000 + n), DirectoryID: base64.RawURLEncoding.EncodeToString([]byte(fmt.Sprintf("directory-%06d", n)))}
+}
+
+func server(n int) raftnode.Server {
+	return raftnode.Server{ID: serverID(n), Address: fmt.Sprintf("c%d:9292", n), Voter: true}
+}
+
+// history writes the log of a quorum of three: a claim, topics, a claim again, more topics.
+type history struct {
+	t     *testing.T
+	state fsm.State
+	index uint64
+	term  uint64
+	logs  []*raft.Log
+}
+
+func (h *history) add(data []byte) *raft.Log {
+	h.index++
+	l := &raft.Log{Index: h.index, Term: h.term, Type: raft.LogCommand, Data: data}
+	h.logs = append(h.logs, l)
+	return l
+}
+
+func (h *history) claim(term uint64) {
+	h.term = term
+	data, err := record.EncodeClaim(&metadatapb.Claim{NodeId: 1001, TimeMs: 5})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	l := h.add(data)
+	h.state = h.state.AfterClaim(l.Index, l.Term, 5)
+}
+
+func (h *history) topic(name string) {
+	id := image.UUID([]byte(fmt.Sprintf("topic-%010s", name)))
+	d, err := record.EncodeDecision(&metadatapb.Decision{Records: []*metadatapb.Record{
+		{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: id.Bytes()}}}}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	data, _ := record.EncodeEntry(record.EntryHeader{ClaimIndex: h.state.ClaimIndex, Term: h.state.ClaimTerm, Sequence: h.state.ExpectedSequence,
+		BaseOffset: h.state.Offset + 1, Chain: h.state.Chain, TimeMs: 6}, [][]byte{d})
+	l := h.add(data)
+	c, err := record.DecodeCommand(l.Data)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.state = h.state.AfterEntry(l.Index, c.Entry)
+}
+
+// world is a quorum of three whose processes have all ended.
+type world struct {
+	t       *testing.T
+	network *envtest.Network
+	env     *env.Env
+	logs    []*raft.Log
+}
+
+func newWorld(t *testing.T) *world {
+	network := envtest.NewNetwork()
+	t.Cleanup(func() { network.Close() })
+	h := &history{t: t, state: fsm.InitialState(), index: 1}
+	h.claim(2)
+	for _, name := range []string{"a", "b", "c"} {
+		h.topic(name)
+	}
+	h.claim(4)
+	h.topic("d")
+	h.topic("e")
+	return &world{t: t, network: network, env: &env.Env{Network: network.Host("operator"), FS: env.OS("").FS, Clock: envtest.NewClock()}, logs: h.logs}
+}
+
+// directory makes the data directory of controller n with the log up to an index.
+func (w *world) directory(n int, upTo uint64) Directory {
+	w.t.Helper()
+	d := Directory{Path: filepath.Join(w.t.TempDir(), fmt.Sprint("c", n)), ID: serverID(n)}
+	d.Raft = filepath.Join(d.Path, "raft")
+	if err := os.MkdirAll(d.Raft, 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := raftnode.Bootstrap(w.env, d.Raft, []raftnode.Server{server(1), server(2), server(3)}); err != nil {
+		w.t.Fatal(err)
+	}
+	store, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(d.Raft, "log.bolt")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, l := range w.logs {
+		if l.Index <= upTo {
+			err = errors.Join(err, store.StoreLog(l))
+		}
+	}
+	if err = errors.Join(err, store.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// runs lets a controller listen at its RAFT address, under a directory id, as far as its handshake.
+func (w *world) runs(n int, id raftnode.ServerID) {
+	w.t.Helper()
+	node := raftnode.New(raftnode.Config{
+		Env: &env.Env{Network: w.network.Host(fmt.Sprint("c", n)), FS: env.OS("").FS, Clock: envtest.NewClock()}, Logger: discard(),
+		FSM: nothing{}, ClusterID: clusterID, ID: id, Dir: filepath.Join(w.t.TempDir(), "raft"), ListenAddress: fmt.Sprintf("c%d:9292", n),
+		Fatal: func(error) {},
+	})
+	if err := node.Open(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { node.Close() })
+}
+
+func (w *world) prepare(o Options) (*Plan, error) {
+	o.Env, o.ClusterID = w.env, clusterID
+	if o.Self == (raftnode.Server{}) {
+		o.Self = server(1)
+	}
+	return Prepare(context.Background(), o)
+}
+
+func names(im *image.Image) string {
+	var out []string
+	for topic := range im.Topics() {
+		out = append(out, topic.Name())
+	}
+	return strings.Join(out, "")
+}
+
+// The furthest of the directories is taken as a vote would, whichever node goes on, and what is written is loaded again.
+func TestRecoverFromTheFurthest(t *testing.T) {
+	w := newWorld(t)
+	last := w.logs[len(w.logs)-1].Index
+	for _, c := range []struct {
+		name     string
+		upTo     [3]uint64 // 0: the directory is gone
+		want     string
+		furthest int
+		certain  image.MetadataOffset
+	}{
+		{"only the own one", [3]uint64{last, 0, 0}, "abcde", 1, 2},
+		{"another one is further", [3]uint64{3, last, 4}, "abcde", 2, 2},
+		{"a higher term goes before a higher index", [3]uint64{5, 6, 0}, "abc", 2, -1},
+		{"equal logs: the own one", [3]uint64{last, last, last}, "abcde", 1, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.t = t
+			var given []Directory
+			for i, upTo := range c.upTo {
+				if upTo > 0 {
+					given = append(given, w.directory(i+1, upTo))
+				}
+			}
+			p, err := w.prepare(Options{Directories: given, Force: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if names(p.Before.Image) != c.want || p.Furthest.ID != serverID(c.furthest) || p.Certain.Offset != c.certain {
+				t.Errorf("topics %s from %v, certain %v", names(p.Before.Image), p.Furthest.ID, p.Certain)
+			}
+			made := Directory{Path: t.TempDir(), ID: serverID(1)}
+			made.Raft = filepath.Join(made.Path, "raft")
+			if err := p.Write(w.env, made.Raft); err != nil {
+				t.Fatal(err)
+			}
+			at, fresh, err := Fresh(w.env, made, clusterID)
+			if err != nil || !fresh || at.Image.Fingerprint() != p.After.Image.Fingerprint() || at.State.Offset != p.After.State.Offset {
+				t.Errorf("written %v, read %v, fresh %v, %v", p.After.State, at.State, fresh, err)
+			}
+			if l := at.Image.Lineage(); l.Number != 1 || !at.Image.IsRemovedController(1002, mustUUID(t, serverID(2))) {
+				t.Errorf("lineage %v", l)
+			}
+			o, err := raftnode.OpenOffline(w.env, made.Raft)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer o.Close()
+			if o.Term <= 1000 || o.LastIndex <= last && slices.Contains(c.upTo[:], last) || len(o.Configuration.Servers) != 1 {
+				t.Errorf("term %d, index %d, configuration %v", o.Term, o.LastIndex, o.Configuration)
+			}
+		})
+	}
+}
+
+func mustUUID(t *testing.T, id raftnode.ServerID) image.UUID {
+	u, err := image.ParseUUID(id.DirectoryID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// A quorum that lives, or may live, is not recovered.
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	own, second := w.directory(1, 7), w.directory(2, 7)
+	refuse := func(o Options, words string, forcible bool) {
+		t.Helper()
+		_, err := w.prepare(o)
+		var refused *RefusedError
+		if !errors.As(err, &refused) || refused.Forcible != forcible || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q, forcible %v", err, words, forcible)
+		}
+	}
+	refuse(Options{Directories: []Directory{own}}, "cannot be told", true)
+	refuse(Options{Directories: []Directory{own, second}}, serverID(3).String(), true)
+	if _, err := w.prepare(Options{Directories: []Directory{own, second, w.directory(3, 2)}}); err != nil {
+		t.Errorf("all directories given: %v", err)
+	}
+	if _, err := w.prepare(Options{Directories: []Directory{own, second}, Force: true}); err != nil {
+		t.Errorf("forced: %v", err)
+	}
+	w.runs(2, serverID(2))
+	refuse(Options{Directories: []Directory{own}}, "answers", true)
+	w.runs(3, serverID(3))
+	refuse(Options{Directories: []Directory{own}, Force: true}, "a majority", false)
+}
+
+// A member that was formatted anew does not answer for the one that it was.
+func TestMemberOfAnotherDirectoryDoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	own := w.directory(1, 7)
+	w.runs(2, serverID(2002))
+	w.runs(3, serverID(2003))
+	if _, err := w.prepare(Options{Directories: []Directory{own}}); err == nil || !strings.Contains(err.Error(), "cannot be told") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What cannot be read is named, and nothing is guessed.
+func TestUnreadableDirectories(t *testing.T) {
+	w := newWorld(t)
+	own := w.directory(1, 7)
+	blank := Directory{Path: "blank", Raft: filepath.Join(t.TempDir(), "raft"), ID: serverID(1)}
+	if _, err := w.prepare(Options{Directories: []Directory{blank}, Force: true}); err == nil || !strings.Contains(err.Error(), "nothing to recover from") {
+		t.Errorf("blank: %v", err)
+	}
+	if p, err := w.prepare(Options{Directories: []Directory{blank, own}, Force: true}); err != nil || names(p.Before.Image) == "" {
+		t.Errorf("a blank directory of its own: %v", err)
+	}
+	empty := w.directory(2, 0)
+	if _, err := w.prepare(Options{Directories: []Directory{empty}, Force: true}); err == nil || !strings.Contains(err.Error(), "no metadata") {
+		t.Errorf("a log without metadata: %v", err)
+	}
+	if err := os.Truncate(filepath.Join(own.Raft, "log.bolt"), 9000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.prepare(Options{Directories: []Directory{own, empty}, Force: true}); err == nil || !strings.Contains(err.Error(), own.Raft) || !strings.Contains(err.Error(), "leave this one out") {
+		t.Errorf("cut: %v", err)
+	}
+}
+
+// nothing is an FSM that holds nothing.
+type nothing struct{}
+
+func (nothing) Apply(*raft.Log) any                 { return nil }
+func (nothing) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("nothing") }
+func (nothing) Restore(rc io.ReadCloser) error      { return rc.Close() }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -199,6 +199,7 @@ func (l *loop) settleOrphan(out raftnode.Outcome) {
 // a process that was stopped has not been refused anything meanwhile.
 func (l *loop) onTick() {
 	l.ticks++
+	l.endLongPause()
 	for len(l.orphans) > 0 && l.ticks-l.orphans[0].since > orphanTicksMax {
 		answerAll(l.orphans[0].proposal, result{err: ErrOutcomeUnknown})
 		l.orphans = l.orphans[1:]

@@ -53,6 +53,8 @@ type loop struct {
 	rand    *rand.Rand
 
 	queue chan *operation
+	// pauses and resumes begin and end a pause.
+	pauses, resumes chan *pause
 	// stopped is closed when the loop has ended.
 	stopped chan struct{}
 	active  atomic.Pointer[activity]
@@ -65,6 +67,7 @@ type loop struct {
 	claiming   *claimAttempt
 	claim      *claim
 	orphans    []*orphan
+	paused     *pause
 	ticks      uint64
 }
 
@@ -74,6 +77,7 @@ func newLoop(cfg *Config, metrics *Metrics, raft raftLog, machine stateMachine) 
 		rand:    rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		queue:   make(chan *operation, operationsQueuedMax),
 		stopped: make(chan struct{}),
+		pauses:  make(chan *pause), resumes: make(chan *pause),
 	}
 }
 
@@ -93,7 +97,7 @@ func (l *loop) run(ctx context.Context) {
 		if l.claim == nil {
 			l.refuseQueued()
 			queue = nil
-		} else if !l.claim.hasRoom() {
+		} else if !l.claim.hasRoom() || l.paused != nil {
 			queue = nil
 		}
 		select {
@@ -101,6 +105,10 @@ func (l *loop) run(ctx context.Context) {
 			return
 		case <-l.raft.LeadershipChanged():
 			l.onLeadership(l.raft.Leadership())
+		case p := <-l.pauses:
+			l.onPause(p)
+		case p := <-l.resumes:
+			l.onResume(p)
 		case op := <-queue:
 			l.beginTurn()
 			l.onOperation(op)
@@ -111,6 +119,7 @@ func (l *loop) run(ctx context.Context) {
 			l.onTick()
 		}
 		l.flush()
+		l.settlePause()
 	}
 }
 

@@ -49,6 +49,10 @@ type Node struct {
 	attached    *Attachment
 	// replaying has a token for each image that is built from the log.
 	replaying chan struct{}
+	// changing is the change of the quorum under way, nil for none.
+	changing atomic.Pointer[membershipChange]
+	// refusedAsRemoved is set when the active controller refused this node's registration because it was removed.
+	refusedAsRemoved atomic.Bool
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
 	open atomic.Bool
 }
@@ -77,7 +81,7 @@ func New(cfg Config) (*Node, error) {
 		ElectionTimeout:  cfg.ElectionTimeout,
 		SnapshotInterval: snapshotInterval(cfg.SnapshotEntries),
 		SnapshotEntries:  cfg.SnapshotEntries, SnapshotBytes: uint64(cfg.SnapshotBytes), TrailingEntries: cfg.TrailingEntries,
-		Fatal: cfg.Fatal, StoreFault: cfg.StoreFault,
+		Fatal: cfg.Fatal, StoreFault: cfg.StoreFault, Removed: n.isRemoved,
 	})
 	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)
 	return n, nil
@@ -125,6 +129,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	parts.Go(func() { n.loop.run(running) })
 	parts.Go(func() { n.raft.Run(running) })
 	parts.Go(func() { n.keepRegistered(running) })
+	parts.Go(func() { n.keepMembership(running) })
 	failed := make(chan error, 1)
 	n.serve(running, listener, &parts, failed)
 	select {
@@ -248,7 +253,11 @@ func (n *Node) Ready() (ok bool, reason string) {
 	if !n.open.Load() {
 		return false, "the node is starting or stopping"
 	}
-	if _, _, known := n.raft.Leader(); !known {
+	_, _, known := n.raft.Leader()
+	if isMember, removed, why := n.membership(); removed || !isMember && !known {
+		return false, why
+	}
+	if !known {
 		return false, "no Raft leader is known"
 	}
 	if applied, committed := n.fsm.AppliedIndex(), n.raft.CommitIndex(); applied < committed {

@@ -207,7 +207,7 @@ func (l *loop) close() {
 // flush proposes what the window has room for.
 func (l *loop) flush() {
 	c := l.claim
-	if c == nil {
+	if c == nil || l.paused != nil {
 		return
 	}
 	if len(c.ready) == 0 && c.wantsEntry() {

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/client"
 )
 
 const (
@@ -24,21 +25,36 @@ const (
 func (n *Node) keepRegistered(ctx context.Context) {
 	ticker := time.NewTicker(registrationCheck)
 	defer ticker.Stop()
+	said := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if n.isRegistered() {
+		isMember, removed, why := n.membership()
+		if removed && !said {
+			said = true
+			n.cfg.Logger.Error("this controller stays out", "nodeId", int(n.cfg.NodeID), "directoryId", n.cfg.DirectoryID.String(), "why", why)
+		}
+		if removed || isMember && n.isRegistered() { // who is no member any more may not have heard why
 			continue
 		}
 		attempt, cancel := context.WithTimeout(ctx, registrationWait)
-		if _, err := controllerpb.NewControllerApiClient(n.client).RegisterController(attempt, n.registration()); err != nil {
-			n.cfg.Logger.Debug("controller registration not taken yet", "error", err)
-		}
+		_, err := controllerpb.NewControllerApiClient(n.client).RegisterController(attempt, n.registration())
 		cancel()
+		if err != nil {
+			n.onRegistrationError(err)
+		}
 	}
+}
+
+// onRegistrationError learns from a refusal that this node was removed.
+func (n *Node) onRegistrationError(err error) {
+	if r, ok := client.AsRefusal(err); ok && r.Code == controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY {
+		n.refusedAsRemoved.Store(true)
+	}
+	n.cfg.Logger.Debug("controller registration not taken yet", "error", err)
 }
 
 func (n *Node) registration() *controllerpb.RegisterControllerRequest {

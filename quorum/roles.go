@@ -43,6 +43,9 @@ var MethodRoles = map[string]Role{
 	controllerpb.OperatorApi_UnregisterBroker_FullMethodName:            RoleOperator,
 	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:              RoleOperator,
 	controllerpb.OperatorApi_ConfirmLineage_FullMethodName:              RoleOperator,
+	controllerpb.OperatorApi_AddController_FullMethodName:               RoleOperator,
+	controllerpb.OperatorApi_RemoveController_FullMethodName:            RoleOperator,
+	controllerpb.OperatorApi_TransferLeadership_FullMethodName:          RoleOperator,
 
 	controllerpb.ReaderApi_DescribeTopics_FullMethodName:      RoleReader,
 	controllerpb.ReaderApi_ListBrokers_FullMethodName:         RoleReader,

@@ -65,6 +65,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	if n.attached != nil {
 		response.Roles = append(response.Roles, "broker")
 	}
+	for c := range im.RemovedControllers() {
+		response.Removed = append(response.Removed, c.Record())
+	}
 	if !n.open.Load() {
 		return response
 	}
@@ -73,10 +76,14 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}
+	if _, removed, _ := n.membership(); removed {
+		response.State = stateRemoved
+	}
 	configuration, err := n.raft.GetConfiguration()
 	if err != nil {
 		return response
 	}
+	response.ConfigurationIndex = configuration.Index
 	for _, s := range configuration.Servers {
 		member := &controllerpb.QuorumMember{NodeId: s.ID.NodeID, RaftAddress: s.Address, Voter: s.Voter}
 		if directory, err := image.ParseUUID(s.ID.DirectoryID); err == nil {

@@ -29,20 +29,24 @@ var repeats = map[string]Repeat{
 	// A value that is set twice, or a target, is the same value and target; a cancel that was carried out is refused.
 	controllerpb.OperatorApi_AlterConfigs_FullMethodName:                RepeatOnce,
 	controllerpb.OperatorApi_AlterPartitionReassignments_FullMethodName: RepeatOnce,
-	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:              RepeatOnce, // a level that is reached is not written again
-	controllerpb.OperatorApi_ConfirmLineage_FullMethodName:              RepeatOnce,
-	controllerpb.ReaderApi_ListReassignments_FullMethodName:             RepeatAlways,
-	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:               RepeatAlways,
-	controllerpb.ReaderApi_DescribeFeatures_FullMethodName:              RepeatAlways,
-	controllerpb.ReaderApi_ListDeletions_FullMethodName:                 RepeatAlways,
-	controllerpb.ReaderApi_CheckStop_FullMethodName:                     RepeatAlways,
-	controllerpb.ReaderApi_ReadLog_FullMethodName:                       RepeatAlways,
-	controllerpb.ReaderApi_ReadHistory_FullMethodName:                   RepeatAlways,
-	controllerpb.ReaderApi_DescribeTopics_FullMethodName:                RepeatAlways,
-	controllerpb.ReaderApi_ListBrokers_FullMethodName:                   RepeatAlways,
-	controllerpb.ReaderApi_DumpImage_FullMethodName:                     RepeatAlways,
-	controllerpb.ReaderApi_NodeStatus_FullMethodName:                    RepeatAlways,
-	controllerpb.ReaderApi_WaitMetadata_FullMethodName:                  RepeatAlways,
+	// Who is a member, or is none, or is active, is so when asked again.
+	controllerpb.OperatorApi_AddController_FullMethodName:      RepeatOnce,
+	controllerpb.OperatorApi_RemoveController_FullMethodName:   RepeatOnce,
+	controllerpb.OperatorApi_TransferLeadership_FullMethodName: RepeatOnce,
+	controllerpb.OperatorApi_UpdateFeatures_FullMethodName:     RepeatOnce, // a level that is reached is not written again
+	controllerpb.OperatorApi_ConfirmLineage_FullMethodName:     RepeatOnce,
+	controllerpb.ReaderApi_ListReassignments_FullMethodName:    RepeatAlways,
+	controllerpb.ReaderApi_DescribeConfigs_FullMethodName:      RepeatAlways,
+	controllerpb.ReaderApi_DescribeFeatures_FullMethodName:     RepeatAlways,
+	controllerpb.ReaderApi_ListDeletions_FullMethodName:        RepeatAlways,
+	controllerpb.ReaderApi_CheckStop_FullMethodName:            RepeatAlways,
+	controllerpb.ReaderApi_ReadLog_FullMethodName:              RepeatAlways,
+	controllerpb.ReaderApi_ReadHistory_FullMethodName:          RepeatAlways,
+	controllerpb.ReaderApi_DescribeTopics_FullMethodName:       RepeatAlways,
+	controllerpb.ReaderApi_ListBrokers_FullMethodName:          RepeatAlways,
+	controllerpb.ReaderApi_DumpImage_FullMethodName:            RepeatAlways,
+	controllerpb.ReaderApi_NodeStatus_FullMethodName:           RepeatAlways,
+	controllerpb.ReaderApi_WaitMetadata_FullMethodName:         RepeatAlways,
 }
 
 // mayRepeat decides for one request. One that only validates is a read. A create is recognised when it comes again only
@@ -57,6 +61,10 @@ func mayRepeat(method string, request any) Repeat {
 			if len(t.GetTopicId()) == 0 {
 				return RepeatNever
 			}
+		}
+	case *controllerpb.TransferLeadershipRequest:
+		if r.ControllerId == nil {
+			return RepeatNever // it would be handed on a second time
 		}
 	case *controllerpb.AlterPartitionReassignmentsRequest:
 		for _, p := range r.GetPartitions() {

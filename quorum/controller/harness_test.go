@@ -37,6 +37,8 @@ type harness struct {
 	lenient bool
 	// saw is told of each record that is written, if it is set.
 	saw func(before, after *image.Image, r *metadatapb.Record)
+	// quorum is the Raft configuration that requests about it see.
+	quorum controller.Quorum
 	// cut lets only so many records of the next decision be written; -1 for all.
 	cut int
 }

@@ -35,6 +35,8 @@ func (s *script) operator() string {
 		}
 		d, err := controller.ConfirmLineage(s.h.view(), req)
 		return carryOut(s.h, d, err) + s.wouldWrite(d.Response.GetRecords()) + reasonLines(d.Reasons)
+	case "quorum", "add-controller", "remove-controller", "transfer":
+		return s.quorum()
 	case "elect":
 		return s.elect()
 	case "grow":

@@ -369,7 +369,7 @@ func (s *script) controller() string {
 	id := int32(s.int("id", 0))
 	req := &controllerpb.RegisterControllerRequest{
 		ClusterId: s.text("cluster", testCluster), ControllerId: id, IncarnationId: i[:], DirectoryId: dir[:],
-		Listeners: []*metadatapb.Listener{{Name: "GRPC", Host: s.text("host", "localhost"), Port: uint32(s.int("port", 9192))}},
+		Listeners: []*metadatapb.Listener{{Name: s.text("listener", "GRPC"), Host: s.text("host", "localhost"), Port: uint32(s.int("port", 9192))}},
 		Features:  registerRequest(1, "a", "b").Features,
 	}
 	s.features(&req.Features)

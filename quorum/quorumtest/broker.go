@@ -164,10 +164,10 @@ func idOf(kind, n byte) image.UUID {
 	return image.UUID{kind, n, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1, 1, 1, 1}
 }
 
-func listenerOf(address string) *metadatapb.Listener {
+func listenerOf(name, address string) *metadatapb.Listener {
 	host, port, _ := net.SplitHostPort(address)
 	n, _ := strconv.Atoi(port)
-	return &metadatapb.Listener{Name: "GRPC", Host: host, Port: uint32(n)}
+	return &metadatapb.Listener{Name: name, Host: host, Port: uint32(n)}
 }
 
 func freeAddress(t testing.TB) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,8 @@ type Options struct {
 type Cluster struct {
 	Network *envtest.Network
 	Members []*Member
+	// Former are members whose place another directory has taken.
+	Former  []*Member
 	Client  *client.Client
 	options Options
 }
@@ -117,7 +120,7 @@ func (c *Cluster) member(t testing.TB, i int) *Member {
 	m.Config = quorum.Config{
 		ClusterID: ClusterID, NodeID: image.BrokerID(id), DirectoryID: idOf(1, byte(i)), IncarnationID: idOf(2, byte(i)),
 		DataDir: t.TempDir(), GRPCAddress: grpcAddress, RaftAddress: raftAddress,
-		Listeners:   []*metadatapb.Listener{listenerOf(grpcAddress)},
+		Listeners:   []*metadatapb.Listener{listenerOf("GRPC", grpcAddress), listenerOf("RAFT", raftAddress)},
 		VerifyEvery: 1, Limits: controller.DefaultLimits(), Defaults: controller.DefaultDefaults(),
 		Env: e, Logger: logger.With("node", id),
 	}
@@ -176,12 +179,13 @@ func (c *Cluster) stop(t testing.TB) {
 	if c.Client != nil {
 		_ = c.Client.Close()
 	}
-	for _, m := range c.Members {
+	all := append(slices.Clone(c.Former), c.Members...)
+	for _, m := range all {
 		if m.cancel != nil {
 			m.cancel()
 		}
 	}
-	for _, m := range c.Members {
+	for _, m := range all {
 		if m.done != nil {
 			<-m.done
 		}

@@ -83,6 +83,10 @@ type Config struct {
 	// most once, from any goroutine, and must not wait for the node.
 	Fatal func(error)
 
+	// Removed tells whether a server was taken out of the quorum for good. One that was, and is not in this node's
+	// configuration, is refused at the listener. Nil: none was. Called from any goroutine; it must not block.
+	Removed func(ServerID) bool
+
 	// StoreFault is called before each call of a store; it may block, and its error becomes the call's. For tests.
 	StoreFault func(StoreCall) error
 	// ObserveStore is told of each call of a store, how long it took and its error. It must not block.

@@ -10,6 +10,7 @@ import (
 type trackedConn struct {
 	net.Conn
 	raw       net.Conn // what Conn runs over, or Conn itself
+	from      string   // who dialed, as its hello says; empty for a connection of our own
 	onClose   func()
 	closing   atomic.Bool
 	pushedOut atomic.Bool

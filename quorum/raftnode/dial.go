@@ -17,6 +17,9 @@ func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if err != nil {
 		return nil, err
 	}
+	if by := l.removedBy.Load(); by != nil { // nobody will take it, and the members are left in peace
+		return nil, fmt.Errorf("%w: %s said so", ErrRemoved, by)
+	}
 	ctx, cancel := context.WithTimeout(l.ctx, timeout)
 	defer cancel()
 	raw, err := l.network.Dial(ctx, to.hostPort)
@@ -68,6 +71,10 @@ func (l *streamLayer) refused(v verdict, to peerAddress, listener string) error 
 		listener = "a listener without a valid server id"
 	}
 	e := &RefusedError{Reason: v.String(), To: to.id.String(), Listener: listener, Address: to.hostPort, Action: action(v, to.id.String(), listener)}
+	if v == removedSender {
+		e.Action = removedAction(l.self.id.String())
+		l.removedBy.CompareAndSwap(nil, &to.id)
+	}
 	l.refusals.warn("out "+v.String()+e.To+e.Listener, "raft connection was refused", "reason", e.Reason, "to", e.To,
 		"listener", e.Listener, "address", e.Address, "action", e.Action)
 	return e

@@ -30,11 +30,12 @@ const (
 	malformed              // not a handshake
 	tooSlow                // not complete before the deadline
 	tooMany                // pushed out by newer connections
+	removedSender          // the sender was removed from the quorum
 	verdicts               // how many there are
 )
 
 var verdictNames = [verdicts]string{
-	"accepted", "wrong_cluster", "wrong_directory", "wrong_node", "own_id", "malformed", "too_slow", "too_many",
+	"accepted", "wrong_cluster", "wrong_directory", "wrong_node", "own_id", "malformed", "too_slow", "too_many", "removed",
 }
 
 func (v verdict) String() string {

@@ -35,18 +35,63 @@ func (n *Node) RemoveServer(ctx context.Context, id ServerID, index uint64) erro
 	})
 }
 
-// TransferLeadership hands leadership to the most advanced voter. Use it only when the process ends afterwards, whatever
-// it returns: if this node loses leadership while the target catches up, the library refuses every later Apply as
-// "transfer in progress" (hashicorp/raft GH-696). It is bounded by the context.
+// TransferLeadership hands leadership to the most advanced voter. It is bounded by the context. Nothing may be proposed
+// meanwhile: it would be refused. If this node loses leadership while the target catches up, the library may refuse every
+// later Apply as "transfer in progress" (hashicorp/raft GH-696); who leads again under that mark is never let
+// claim, and a controller ends its process for that.
 func (n *Node) TransferLeadership(ctx context.Context) error {
 	return n.await(ctx, func(r *raft.Raft) raft.Future { return r.LeadershipTransfer() })
 }
 
-// TransferLeadershipTo hands leadership to a server. Otherwise as TransferLeadership.
+// TransferLeadershipTo hands leadership to a server. Otherwise as TransferLeadership. Without an error this node does not
+// lead any more; who does is another question.
 func (n *Node) TransferLeadershipTo(ctx context.Context, id ServerID, address string) error {
 	return n.await(ctx, func(r *raft.Raft) raft.Future {
 		return r.LeadershipTransferToServer(id.Raft(), raft.ServerAddress(address))
 	})
+}
+
+// Probe connects to an address as a member would, says that it means the server, and closes. The error is a
+// [*RefusedError] if another answered.
+func (n *Node) Probe(id ServerID, address string, timeout time.Duration) error {
+	if err := id.validate(); err != nil {
+		return err
+	}
+	conn, err := n.layer.Dial(raft.ServerAddress(peerAddress{address, id}.String()), timeout)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// Removed tells whether a member has told this server that it was removed, and which. It dials nobody any more.
+func (n *Node) Removed() (by ServerID, ok bool) {
+	if n.layer == nil {
+		return by, false
+	}
+	if p := n.layer.removedBy.Load(); p != nil {
+		return *p, true
+	}
+	return by, false
+}
+
+// DropRemoved closes connections that servers hold which were removed since: what they say on them would be refused one by
+// one, and they would not be told why.
+func (n *Node) DropRemoved() {
+	if l := n.layer; l != nil {
+		l.dropSenders(n.isRemoved)
+	}
+}
+
+// isRemoved tells whether a server was removed and the configuration that this node knows to be committed is without it. What
+// is recorded and not carried out yet refuses nobody: that vote may still be needed, and an entry that is not committed
+// may vanish, with the server among those that make it vanish.
+func (n *Node) isRemoved(id ServerID) bool {
+	if n.cfg.Removed == nil || !n.cfg.Removed(id) {
+		return false
+	}
+	conf, ok := n.CommittedConfiguration()
+	return ok && !conf.Has(id)
 }
 
 // Snapshot takes a snapshot now. It returns without an error when there is nothing new.

@@ -18,6 +18,8 @@ var (
 	ErrStopped = errors.New("raftnode: node has stopped")
 	// ErrShutdownLate says that the library did not stop in time. Its stores are still open: end the process.
 	ErrShutdownLate = errors.New("raftnode: raft did not stop in time")
+	// ErrRemoved says that this server was removed from the quorum: no member takes a connection of it.
+	ErrRemoved = errors.New("raftnode: this server was removed from the quorum")
 	// ErrLogLost says that a member's log is gone while its votes are there.
 	ErrLogLost = errors.New("raftnode: the raft log is gone")
 )
@@ -142,7 +144,7 @@ func (n *Node) openTransport(ctx context.Context) error {
 	self := peerAddress{hostPort: n.cfg.AdvertisedAddress, id: n.cfg.ID}
 	n.layer = &streamLayer{
 		clusterID: n.cfg.ClusterID, self: self, network: n.cfg.Env.Network, tls: n.cfg.TLS,
-		handshakeTimeout: n.cfg.RPCTimeout, judge: n.parts.judge,
+		handshakeTimeout: n.cfg.RPCTimeout, judge: n.parts.judge, isRemoved: n.isRemoved,
 		refusals: newRefusalLog(n.cfg.Logger, n.cfg.Env.Clock), metrics: &n.metrics,
 	}
 	if err := n.layer.listen(ctx, n.cfg.ListenAddress); err != nil {
@@ -154,7 +156,7 @@ func (n *Node) openTransport(ctx context.Context) error {
 		}
 		return raft.Configuration{}
 	})
-	n.transport = newTransport(n.layer, provider, n.cfg.RPCTimeout, newHCLog(n.cfg.Logger, n.cfg.Env.Clock))
+	n.transport = newTransport(n.layer, provider, n.cfg.Env.Clock, n.cfg.RPCTimeout, n.cfg.ElectionTimeout, newHCLog(n.cfg.Logger, n.cfg.Env.Clock))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package raftnode
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ const (
 	// refusalsKnownMax bounds the memory for it.
 	refusalsKnownMax = 256
 )
+
+// ReasonWrongCluster is the reason of a refusal by a node of another cluster.
+const ReasonWrongCluster = "wrong_cluster"
 
 // RefusedError is what dialing returns when the listener refused the handshake.
 type RefusedError struct {
@@ -31,6 +35,12 @@ type RefusedError struct {
 // Error implements error.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("raftnode: raft connection to %s at %s refused by %s: %s: %s", e.To, e.Address, e.Listener, e.Reason, e.Action)
+}
+
+// removedAction says what an operator does with a server that was removed from the quorum.
+func removedAction(server string) string {
+	node, _, _ := strings.Cut(server, ":")
+	return fmt.Sprintf("controller %s was removed from the quorum and stays out: stop it, or format another directory for it with `quorate format --no-initial-controllers` and add it with `quorate quorum add %s`", server, node)
 }
 
 // action says what an operator has to do about a refusal. meant is the addressed server, found the one that listens there.

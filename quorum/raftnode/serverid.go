@@ -73,6 +73,22 @@ type Configuration struct {
 	Servers []Server
 }
 
+// Has tells whether the very server is a member.
+func (c Configuration) Has(id ServerID) bool {
+	_, ok := c.Find(id)
+	return ok
+}
+
+// Find returns the very server.
+func (c Configuration) Find(id ServerID) (Server, bool) {
+	for _, s := range c.Servers {
+		if s.ID == id {
+			return s, true
+		}
+	}
+	return Server{}, false
+}
+
 func configurationFrom(c raft.Configuration, index uint64) (Configuration, error) {
 	out := Configuration{Index: index, Servers: make([]Server, 0, len(c.Servers))}
 	for _, s := range c.Servers {

@@ -80,3 +80,14 @@ func (n *Node) GetConfiguration() (Configuration, error) {
 	}
 	return configurationFrom(newest, index)
 }
+
+// CommittedConfiguration is the newest configuration that this node knows, if it also knows it to be committed. Right
+// after a start it knows that of what a snapshot holds only.
+func (n *Node) CommittedConfiguration() (Configuration, bool) {
+	r := n.raft.Load()
+	if r == nil {
+		return Configuration{}, false
+	}
+	conf, err := n.GetConfiguration()
+	return conf, err == nil && conf.Index > 0 && conf.Index <= max(r.CommitIndex(), r.AppliedIndex())
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/quorum/env"
@@ -31,8 +32,10 @@ type streamLayer struct {
 	tls              *tls.Config
 	handshakeTimeout time.Duration
 	judge            func(h hello, clusterID string, own ServerID) verdict
-	refusals         *refusalLog
-	metrics          *Metrics
+	// isRemoved tells whether a sender was removed from the quorum; nil: none was.
+	isRemoved func(ServerID) bool
+	refusals  *refusalLog
+	metrics   *Metrics
 
 	listener net.Listener
 	ready    chan net.Conn
@@ -46,6 +49,9 @@ type streamLayer struct {
 	pending  connSet // in handshake
 	accepted connSet
 	dialed   connSet
+
+	// removedBy is the listener that told this server that it was removed; nil as long as none has.
+	removedBy atomic.Pointer[ServerID]
 }
 
 // listen opens the listener and begins to accept.
@@ -102,6 +108,18 @@ func (l *streamLayer) sever() {
 	l.mu.Unlock()
 	for _, c := range open {
 		c.Close()
+	}
+}
+
+// dropSenders closes the accepted connections of some senders.
+func (l *streamLayer) dropSenders(drop func(ServerID) bool) {
+	l.mu.Lock()
+	open := l.accepted.all()
+	l.mu.Unlock()
+	for _, c := range open {
+		if from, err := ParseServerID(c.from); err == nil && drop(from) {
+			c.Close()
+		}
 	}
 }
 
@@ -165,7 +183,7 @@ func (l *streamLayer) greet(raw *trackedConn) {
 		l.logRefusal(raw, h, v, err)
 		return
 	}
-	tracked := &trackedConn{Conn: conn, raw: raw.raw}
+	tracked := &trackedConn{Conn: conn, raw: raw.raw, from: h.from}
 	if !l.register(&l.accepted, tracked) {
 		return
 	}
@@ -186,6 +204,9 @@ func (l *streamLayer) receive(conn net.Conn) (hello, verdict, error) {
 	if v == malformed {
 		return h, v, errMalformed
 	}
+	if from, err := ParseServerID(h.from); v == accepted && err == nil && l.isRemoved != nil && l.isRemoved(from) {
+		v = removedSender
+	}
 	if _, err := conn.Write(encodeAnswer(v, l.self.id)); err != nil {
 		return h, malformed, err
 	}
@@ -195,7 +216,7 @@ func (l *streamLayer) receive(conn net.Conn) (hello, verdict, error) {
 func (l *streamLayer) logRefusal(raw net.Conn, h hello, v verdict, err error) {
 	if err == nil {
 		l.refusals.warn("in "+v.String()+h.from, "raft connection refused", "reason", v.String(), "from", h.from,
-			"addressed", h.to, "this", l.self.id.String(), "remote", raw.RemoteAddr().String(), "action", action(v, h.to, l.self.id.String()))
+			"addressed", h.to, "this", l.self.id.String(), "remote", raw.RemoteAddr().String(), "action", l.actionFor(h, v))
 		return
 	}
 	if errors.Is(err, io.EOF) && h == (hello{}) {
@@ -203,6 +224,14 @@ func (l *streamLayer) logRefusal(raw net.Conn, h hello, v verdict, err error) {
 	}
 	l.refusals.warn("in "+v.String(), "raft connection closed in its handshake", "reason", v.String(),
 		"remote", raw.RemoteAddr().String(), "error", err)
+}
+
+// actionFor is what an operator has to do about a refusal of this listener.
+func (l *streamLayer) actionFor(h hello, v verdict) string {
+	if v == removedSender {
+		return removedAction(h.from)
+	}
+	return action(v, h.to, l.self.id.String())
 }
 
 // register keeps a connection in a set until it is closed. False means that the layer is closed, and so is the connection.

@@ -1,10 +1,13 @@
 package raftnode
 
 import (
+	"errors"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/quorum/env"
 )
 
 const (
@@ -21,12 +24,37 @@ const (
 // still acts as leader. The next queued Apply is then written with the new leader's term, and the new leader's own entry
 // at that index is taken for a duplicate: logs diverge (hashicorp/raft GH-695). Without it heartbeats go through the
 // main loop like everything else. Pre-vote and close stay promoted.
+//
+// It also notes how far followers are (progress.go), and bounds the one message that hands leadership over.
 type transport struct {
 	*raft.NetworkTransport
+	followers  followers
+	timeoutNow time.Duration
 }
 
 // SetHeartbeatHandler does nothing.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// errTimeoutNowLate says that the target of a transfer did not take the message in time. It may still take it.
+var errTimeoutNowLate = errors.New("raftnode: the target did not answer in time")
+
+// TimeoutNow implements raft.Transport: it tells a follower to campaign now. The library refuses every proposal until the
+// answer has come, so one that does not come within an election time-out is given up; who leads would not be
+// allowed to claim for longer otherwise, and would end its process.
+func (t *transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	done := make(chan error, 1)
+	reply := new(raft.TimeoutNowResponse)
+	go func() { done <- t.NetworkTransport.TimeoutNow(id, target, args, reply) }() // ends with its connection, see RPCTimeout
+	timer := time.NewTimer(t.timeoutNow)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		*resp = *reply
+		return err
+	case <-timer.C:
+		return errTimeoutNowLate
+	}
+}
 
 var (
 	_ raft.Transport   = (*transport)(nil)
@@ -34,8 +62,12 @@ var (
 	_ raft.WithClose   = (*transport)(nil)
 )
 
-func newTransport(layer raft.StreamLayer, provider raft.ServerAddressProvider, timeout time.Duration, logger hclog.Logger) *transport {
-	return &transport{raft.NewNetworkTransportWithConfig(networkTransportConfig(layer, provider, timeout, logger))}
+// newTransport makes the transport; timeout bounds a call, timeoutNow the message of a transfer.
+func newTransport(layer raft.StreamLayer, provider raft.ServerAddressProvider, clock env.Clock, timeout, timeoutNow time.Duration, logger hclog.Logger) *transport {
+	return &transport{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(networkTransportConfig(layer, provider, timeout, logger)),
+		followers:        followers{clock: clock}, timeoutNow: timeoutNow,
+	}
 }
 
 func networkTransportConfig(layer raft.StreamLayer, provider raft.ServerAddressProvider, timeout time.Duration, logger hclog.Logger) *raft.NetworkTransportConfig {

@@ -3636,7 +3636,7 @@ var File_controller_v1_controller_proto protoreflect.FileDescriptor
 
 const file_controller_v1_controller_proto_rawDesc = "" +
 	"\n" +
-	"\x1econtroller/v1/controller.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x18metadata/v1/record.proto\"\xd2\x04\n" +
+	"\x1econtroller/v1/controller.proto\x12\x15quorate.controller.v1\x1a\x1econtroller/v1/error_code.proto\x1a\x1acontroller/v1/quorum.proto\x1a\x18metadata/v1/record.proto\"\xd2\x04\n" +
 	"\x15RegisterBrokerRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
@@ -3940,7 +3940,8 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x0fBrokerHeartbeat\x12-.quorate.controller.v1.BrokerHeartbeatRequest\x1a..quorate.controller.v1.BrokerHeartbeatResponse\x12m\n" +
 	"\x0eAlterPartition\x12,.quorate.controller.v1.AlterPartitionRequest\x1a-.quorate.controller.v1.AlterPartitionResponse\x12|\n" +
 	"\x13AllocateProducerIds\x121.quorate.controller.v1.AllocateProducerIdsRequest\x1a2.quorate.controller.v1.AllocateProducerIdsResponse\x12p\n" +
-	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\x90\b\n" +
+	"\x0fReportDeletions\x12-.quorate.controller.v1.ReportDeletionsRequest\x1a..quorate.controller.v1.ReportDeletionsResponse2\xec\n" +
+	"\n" +
 	"\vOperatorApi\x12g\n" +
 	"\fCreateTopics\x12*.quorate.controller.v1.CreateTopicsRequest\x1a+.quorate.controller.v1.CreateTopicsResponse\x12g\n" +
 	"\fDeleteTopics\x12*.quorate.controller.v1.DeleteTopicsRequest\x1a+.quorate.controller.v1.DeleteTopicsResponse\x12s\n" +
@@ -3950,7 +3951,10 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\x1bAlterPartitionReassignments\x129.quorate.controller.v1.AlterPartitionReassignmentsRequest\x1a:.quorate.controller.v1.AlterPartitionReassignmentsResponse\x12s\n" +
 	"\x10UnregisterBroker\x12..quorate.controller.v1.UnregisterBrokerRequest\x1a/.quorate.controller.v1.UnregisterBrokerResponse\x12m\n" +
 	"\x0eUpdateFeatures\x12,.quorate.controller.v1.UpdateFeaturesRequest\x1a-.quorate.controller.v1.UpdateFeaturesResponse\x12m\n" +
-	"\x0eConfirmLineage\x12,.quorate.controller.v1.ConfirmLineageRequest\x1a-.quorate.controller.v1.ConfirmLineageResponse2\x8a\x01\n" +
+	"\x0eConfirmLineage\x12,.quorate.controller.v1.ConfirmLineageRequest\x1a-.quorate.controller.v1.ConfirmLineageResponse\x12j\n" +
+	"\rAddController\x12+.quorate.controller.v1.AddControllerRequest\x1a,.quorate.controller.v1.AddControllerResponse\x12s\n" +
+	"\x10RemoveController\x12..quorate.controller.v1.RemoveControllerRequest\x1a/.quorate.controller.v1.RemoveControllerResponse\x12y\n" +
+	"\x12TransferLeadership\x120.quorate.controller.v1.TransferLeadershipRequest\x1a1.quorate.controller.v1.TransferLeadershipResponse2\x8a\x01\n" +
 	"\rControllerApi\x12y\n" +
 	"\x12RegisterController\x120.quorate.controller.v1.RegisterControllerRequest\x1a1.quorate.controller.v1.RegisterControllerResponseB=Z;github.com/quorate/quorate/proto/controller/v1;controllerpbb\x06proto3"
 
@@ -4035,6 +4039,12 @@ var file_controller_v1_controller_proto_goTypes = []any{
 	(*v1.Record)(nil),                           // 63: quorate.metadata.v1.Record
 	(*v1.BrokerIds)(nil),                        // 64: quorate.metadata.v1.BrokerIds
 	(v1.ResourceType)(0),                        // 65: quorate.metadata.v1.ResourceType
+	(*AddControllerRequest)(nil),                // 66: quorate.controller.v1.AddControllerRequest
+	(*RemoveControllerRequest)(nil),             // 67: quorate.controller.v1.RemoveControllerRequest
+	(*TransferLeadershipRequest)(nil),           // 68: quorate.controller.v1.TransferLeadershipRequest
+	(*AddControllerResponse)(nil),               // 69: quorate.controller.v1.AddControllerResponse
+	(*RemoveControllerResponse)(nil),            // 70: quorate.controller.v1.RemoveControllerResponse
+	(*TransferLeadershipResponse)(nil),          // 71: quorate.controller.v1.TransferLeadershipResponse
 }
 var file_controller_v1_controller_proto_depIdxs = []int32{
 	56, // 0: quorate.controller.v1.RegisterBrokerRequest.listeners:type_name -> quorate.metadata.v1.Listener
@@ -4107,24 +4117,30 @@ var file_controller_v1_controller_proto_depIdxs = []int32{
 	47, // 67: quorate.controller.v1.OperatorApi.UnregisterBroker:input_type -> quorate.controller.v1.UnregisterBrokerRequest
 	49, // 68: quorate.controller.v1.OperatorApi.UpdateFeatures:input_type -> quorate.controller.v1.UpdateFeaturesRequest
 	54, // 69: quorate.controller.v1.OperatorApi.ConfirmLineage:input_type -> quorate.controller.v1.ConfirmLineageRequest
-	52, // 70: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
-	5,  // 71: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
-	7,  // 72: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
-	12, // 73: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
-	16, // 74: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
-	19, // 75: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
-	24, // 76: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
-	28, // 77: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
-	32, // 78: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
-	37, // 79: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
-	41, // 80: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
-	45, // 81: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
-	48, // 82: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
-	51, // 83: quorate.controller.v1.OperatorApi.UpdateFeatures:output_type -> quorate.controller.v1.UpdateFeaturesResponse
-	55, // 84: quorate.controller.v1.OperatorApi.ConfirmLineage:output_type -> quorate.controller.v1.ConfirmLineageResponse
-	53, // 85: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
-	71, // [71:86] is the sub-list for method output_type
-	56, // [56:71] is the sub-list for method input_type
+	66, // 70: quorate.controller.v1.OperatorApi.AddController:input_type -> quorate.controller.v1.AddControllerRequest
+	67, // 71: quorate.controller.v1.OperatorApi.RemoveController:input_type -> quorate.controller.v1.RemoveControllerRequest
+	68, // 72: quorate.controller.v1.OperatorApi.TransferLeadership:input_type -> quorate.controller.v1.TransferLeadershipRequest
+	52, // 73: quorate.controller.v1.ControllerApi.RegisterController:input_type -> quorate.controller.v1.RegisterControllerRequest
+	5,  // 74: quorate.controller.v1.BrokerApi.RegisterBroker:output_type -> quorate.controller.v1.RegisterBrokerResponse
+	7,  // 75: quorate.controller.v1.BrokerApi.BrokerHeartbeat:output_type -> quorate.controller.v1.BrokerHeartbeatResponse
+	12, // 76: quorate.controller.v1.BrokerApi.AlterPartition:output_type -> quorate.controller.v1.AlterPartitionResponse
+	16, // 77: quorate.controller.v1.BrokerApi.AllocateProducerIds:output_type -> quorate.controller.v1.AllocateProducerIdsResponse
+	19, // 78: quorate.controller.v1.BrokerApi.ReportDeletions:output_type -> quorate.controller.v1.ReportDeletionsResponse
+	24, // 79: quorate.controller.v1.OperatorApi.CreateTopics:output_type -> quorate.controller.v1.CreateTopicsResponse
+	28, // 80: quorate.controller.v1.OperatorApi.DeleteTopics:output_type -> quorate.controller.v1.DeleteTopicsResponse
+	32, // 81: quorate.controller.v1.OperatorApi.CreatePartitions:output_type -> quorate.controller.v1.CreatePartitionsResponse
+	37, // 82: quorate.controller.v1.OperatorApi.AlterConfigs:output_type -> quorate.controller.v1.AlterConfigsResponse
+	41, // 83: quorate.controller.v1.OperatorApi.ElectLeaders:output_type -> quorate.controller.v1.ElectLeadersResponse
+	45, // 84: quorate.controller.v1.OperatorApi.AlterPartitionReassignments:output_type -> quorate.controller.v1.AlterPartitionReassignmentsResponse
+	48, // 85: quorate.controller.v1.OperatorApi.UnregisterBroker:output_type -> quorate.controller.v1.UnregisterBrokerResponse
+	51, // 86: quorate.controller.v1.OperatorApi.UpdateFeatures:output_type -> quorate.controller.v1.UpdateFeaturesResponse
+	55, // 87: quorate.controller.v1.OperatorApi.ConfirmLineage:output_type -> quorate.controller.v1.ConfirmLineageResponse
+	69, // 88: quorate.controller.v1.OperatorApi.AddController:output_type -> quorate.controller.v1.AddControllerResponse
+	70, // 89: quorate.controller.v1.OperatorApi.RemoveController:output_type -> quorate.controller.v1.RemoveControllerResponse
+	71, // 90: quorate.controller.v1.OperatorApi.TransferLeadership:output_type -> quorate.controller.v1.TransferLeadershipResponse
+	53, // 91: quorate.controller.v1.ControllerApi.RegisterController:output_type -> quorate.controller.v1.RegisterControllerResponse
+	74, // [74:92] is the sub-list for method output_type
+	56, // [56:74] is the sub-list for method input_type
 	56, // [56:56] is the sub-list for extension type_name
 	56, // [56:56] is the sub-list for extension extendee
 	0,  // [0:56] is the sub-list for field type_name
@@ -4136,6 +4152,7 @@ func file_controller_v1_controller_proto_init() {
 		return
 	}
 	file_controller_v1_error_code_proto_init()
+	file_controller_v1_quorum_proto_init()
 	file_controller_v1_controller_proto_msgTypes[0].OneofWrappers = []any{}
 	file_controller_v1_controller_proto_msgTypes[7].OneofWrappers = []any{}
 	file_controller_v1_controller_proto_msgTypes[11].OneofWrappers = []any{}

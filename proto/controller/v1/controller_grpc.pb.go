@@ -288,6 +288,9 @@ const (
 	OperatorApi_UnregisterBroker_FullMethodName            = "/quorate.controller.v1.OperatorApi/UnregisterBroker"
 	OperatorApi_UpdateFeatures_FullMethodName              = "/quorate.controller.v1.OperatorApi/UpdateFeatures"
 	OperatorApi_ConfirmLineage_FullMethodName              = "/quorate.controller.v1.OperatorApi/ConfirmLineage"
+	OperatorApi_AddController_FullMethodName               = "/quorate.controller.v1.OperatorApi/AddController"
+	OperatorApi_RemoveController_FullMethodName            = "/quorate.controller.v1.OperatorApi/RemoveController"
+	OperatorApi_TransferLeadership_FullMethodName          = "/quorate.controller.v1.OperatorApi/TransferLeadership"
 )
 
 // OperatorApiClient is the client API for OperatorApi service.
@@ -305,6 +308,9 @@ type OperatorApiClient interface {
 	UnregisterBroker(ctx context.Context, in *UnregisterBrokerRequest, opts ...grpc.CallOption) (*UnregisterBrokerResponse, error)
 	UpdateFeatures(ctx context.Context, in *UpdateFeaturesRequest, opts ...grpc.CallOption) (*UpdateFeaturesResponse, error)
 	ConfirmLineage(ctx context.Context, in *ConfirmLineageRequest, opts ...grpc.CallOption) (*ConfirmLineageResponse, error)
+	AddController(ctx context.Context, in *AddControllerRequest, opts ...grpc.CallOption) (*AddControllerResponse, error)
+	RemoveController(ctx context.Context, in *RemoveControllerRequest, opts ...grpc.CallOption) (*RemoveControllerResponse, error)
+	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 }
 
 type operatorApiClient struct {
@@ -405,6 +411,36 @@ func (c *operatorApiClient) ConfirmLineage(ctx context.Context, in *ConfirmLinea
 	return out, nil
 }
 
+func (c *operatorApiClient) AddController(ctx context.Context, in *AddControllerRequest, opts ...grpc.CallOption) (*AddControllerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddControllerResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_AddController_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorApiClient) RemoveController(ctx context.Context, in *RemoveControllerRequest, opts ...grpc.CallOption) (*RemoveControllerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveControllerResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_RemoveController_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorApiClient) TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferLeadershipResponse)
+	err := c.cc.Invoke(ctx, OperatorApi_TransferLeadership_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorApiServer is the server API for OperatorApi service.
 // All implementations must embed UnimplementedOperatorApiServer
 // for forward compatibility.
@@ -420,6 +456,9 @@ type OperatorApiServer interface {
 	UnregisterBroker(context.Context, *UnregisterBrokerRequest) (*UnregisterBrokerResponse, error)
 	UpdateFeatures(context.Context, *UpdateFeaturesRequest) (*UpdateFeaturesResponse, error)
 	ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error)
+	AddController(context.Context, *AddControllerRequest) (*AddControllerResponse, error)
+	RemoveController(context.Context, *RemoveControllerRequest) (*RemoveControllerResponse, error)
+	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	mustEmbedUnimplementedOperatorApiServer()
 }
 
@@ -456,6 +495,15 @@ func (UnimplementedOperatorApiServer) UpdateFeatures(context.Context, *UpdateFea
 }
 func (UnimplementedOperatorApiServer) ConfirmLineage(context.Context, *ConfirmLineageRequest) (*ConfirmLineageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmLineage not implemented")
+}
+func (UnimplementedOperatorApiServer) AddController(context.Context, *AddControllerRequest) (*AddControllerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddController not implemented")
+}
+func (UnimplementedOperatorApiServer) RemoveController(context.Context, *RemoveControllerRequest) (*RemoveControllerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveController not implemented")
+}
+func (UnimplementedOperatorApiServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
 }
 func (UnimplementedOperatorApiServer) mustEmbedUnimplementedOperatorApiServer() {}
 func (UnimplementedOperatorApiServer) testEmbeddedByValue()                     {}
@@ -640,6 +688,60 @@ func _OperatorApi_ConfirmLineage_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorApi_AddController_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddControllerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).AddController(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_AddController_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).AddController(ctx, req.(*AddControllerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorApi_RemoveController_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveControllerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).RemoveController(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_RemoveController_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).RemoveController(ctx, req.(*RemoveControllerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorApi_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferLeadershipRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorApiServer).TransferLeadership(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorApi_TransferLeadership_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorApiServer).TransferLeadership(ctx, req.(*TransferLeadershipRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorApi_ServiceDesc is the grpc.ServiceDesc for OperatorApi service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -682,6 +784,18 @@ var OperatorApi_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConfirmLineage",
 			Handler:    _OperatorApi_ConfirmLineage_Handler,
+		},
+		{
+			MethodName: "AddController",
+			Handler:    _OperatorApi_AddController_Handler,
+		},
+		{
+			MethodName: "RemoveController",
+			Handler:    _OperatorApi_RemoveController_Handler,
+		},
+		{
+			MethodName: "TransferLeadership",
+			Handler:    _OperatorApi_TransferLeadership_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

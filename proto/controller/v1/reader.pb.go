@@ -2859,7 +2859,7 @@ type NodeStatusResponse struct {
 	NodeId      int32                  `protobuf:"varint,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	DirectoryId []byte                 `protobuf:"bytes,3,opt,name=directory_id,json=directoryId,proto3" json:"directory_id,omitempty"`
 	Roles       []string               `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	// leader, follower, candidate or shutdown for a controller; the lifecycle state for a broker.
+	// leader, follower, candidate, shutdown or removed for a controller; the lifecycle state for a broker.
 	State            string            `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	ActiveController *ActiveController `protobuf:"bytes,6,opt,name=active_controller,json=activeController,proto3,oneof" json:"active_controller,omitempty"`
 	AppliedIndex     uint64            `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
@@ -2872,6 +2872,10 @@ type NodeStatusResponse struct {
 	// Lineage of the image, and whether it waits for an operator's confirmation: nothing is deleted until then.
 	Lineage            int32 `protobuf:"varint,20,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	LineageUnconfirmed bool  `protobuf:"varint,21,opt,name=lineage_unconfirmed,json=lineageUnconfirmed,proto3" json:"lineage_unconfirmed,omitempty"`
+	// Controllers that were removed from the quorum, as this node's image has them.
+	Removed []*v1.RemovedController `protobuf:"bytes,12,rep,name=removed,proto3" json:"removed,omitempty"`
+	// Raft index of the configuration that members are of; 0 on a broker.
+	ConfigurationIndex uint64 `protobuf:"varint,13,opt,name=configuration_index,json=configurationIndex,proto3" json:"configuration_index,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2995,6 +2999,20 @@ func (x *NodeStatusResponse) GetLineageUnconfirmed() bool {
 		return x.LineageUnconfirmed
 	}
 	return false
+}
+
+func (x *NodeStatusResponse) GetRemoved() []*v1.RemovedController {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *NodeStatusResponse) GetConfigurationIndex() uint64 {
+	if x != nil {
+		return x.ConfigurationIndex
+	}
+	return 0
 }
 
 type QuorumMember struct {
@@ -3359,7 +3377,7 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"_at_offset\"'\n" +
 	"\x11DumpImageResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
-	"\x11NodeStatusRequest\"\xa2\x04\n" +
+	"\x11NodeStatusRequest\"\x95\x05\n" +
 	"\x12NodeStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
@@ -3375,7 +3393,9 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	" \x03(\v2#.quorate.controller.v1.QuorumMemberR\amembers\x12&\n" +
 	"\x0flast_contact_ms\x18\v \x01(\x03R\rlastContactMs\x12\x18\n" +
 	"\alineage\x18\x14 \x01(\x05R\alineage\x12/\n" +
-	"\x13lineage_unconfirmed\x18\x15 \x01(\bR\x12lineageUnconfirmedB\x14\n" +
+	"\x13lineage_unconfirmed\x18\x15 \x01(\bR\x12lineageUnconfirmed\x12@\n" +
+	"\aremoved\x18\f \x03(\v2&.quorate.metadata.v1.RemovedControllerR\aremoved\x12/\n" +
+	"\x13configuration_index\x18\r \x01(\x04R\x12configurationIndexB\x14\n" +
 	"\x12_active_controller\"\xa6\x01\n" +
 	"\fQuorumMember\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
@@ -3502,6 +3522,7 @@ var file_controller_v1_reader_proto_goTypes = []any{
 	(v1.ResourceType)(0),              // 55: quorate.metadata.v1.ResourceType
 	(*Error)(nil),                     // 56: quorate.controller.v1.Error
 	(*ActiveController)(nil),          // 57: quorate.controller.v1.ActiveController
+	(*v1.RemovedController)(nil),      // 58: quorate.metadata.v1.RemovedController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
 	4,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
@@ -3552,35 +3573,36 @@ var file_controller_v1_reader_proto_depIdxs = []int32{
 	4,  // 45: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	57, // 46: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
 	46, // 47: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	5,  // 48: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	31, // 49: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	34, // 50: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
-	37, // 51: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
-	11, // 52: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
-	15, // 53: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
-	18, // 54: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
-	21, // 55: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
-	24, // 56: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
-	42, // 57: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	44, // 58: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	47, // 59: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	6,  // 60: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	32, // 61: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	35, // 62: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
-	39, // 63: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
-	12, // 64: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
-	16, // 65: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
-	19, // 66: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
-	22, // 67: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
-	25, // 68: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
-	43, // 69: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	45, // 70: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	48, // 71: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	60, // [60:72] is the sub-list for method output_type
-	48, // [48:60] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	58, // 48: quorate.controller.v1.NodeStatusResponse.removed:type_name -> quorate.metadata.v1.RemovedController
+	5,  // 49: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	31, // 50: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	34, // 51: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	37, // 52: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	11, // 53: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
+	15, // 54: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
+	18, // 55: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
+	21, // 56: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
+	24, // 57: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
+	42, // 58: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	44, // 59: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	47, // 60: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	6,  // 61: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	32, // 62: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	35, // 63: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	39, // 64: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	12, // 65: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
+	16, // 66: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
+	19, // 67: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
+	22, // 68: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
+	25, // 69: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
+	43, // 70: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	45, // 71: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	48, // 72: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	61, // [61:73] is the sub-list for method output_type
+	49, // [49:61] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }

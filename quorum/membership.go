@@ -1,0 +1,155 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc/codes"
+
+	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+const (
+	// quorumCheckMax is how long voters may take to show that they have caught up with what is committed now. The library
+	// sends them something every few milliseconds, so only those that do not answer take so long.
+	quorumCheckMax = time.Second
+	// quorumCheckInterval is how often they are looked at meanwhile.
+	quorumCheckInterval = 20 * time.Millisecond
+	// probeMax bounds the question who listens at a RAFT address.
+	probeMax = time.Second
+	// configurationChangeMax bounds one change of the Raft configuration.
+	configurationChangeMax = 10 * time.Second
+)
+
+// membershipChange is the change of the quorum that is under way.
+type membershipChange struct {
+	what  string
+	since time.Time
+}
+
+// beginChange takes the place of the one change that may be under way: each is decided on the quorum that the one before
+// has left.
+func (n *Node) beginChange(what string) (end func(), err error) {
+	c := &membershipChange{what: what, since: n.cfg.Env.Now()}
+	if !n.changing.CompareAndSwap(nil, c) {
+		other := "another change of the quorum"
+		if under := n.changing.Load(); under != nil {
+			other = "`" + under.what + "`, since " + n.cfg.Env.Now().Sub(under.since).Round(time.Second).String() + ","
+		}
+		return nil, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+			"%s is under way, and one change of the quorum is made at a time: try again when it has ended", other)
+	}
+	return func() { n.changing.CompareAndSwap(c, nil) }, nil
+}
+
+// quorumNow is the Raft configuration with what this node, which leads it, knows of its members. Voters that answer are
+// given a moment to catch up with what is committed now.
+func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Configuration, error) {
+	q := controller.Quorum{Active: n.cfg.NodeID}
+	if n.loop.active.Load() == nil {
+		return q, raftnode.Configuration{}, ErrNotActive
+	}
+	conf, err := n.raft.GetConfiguration()
+	if err != nil {
+		return q, conf, err
+	}
+	asked := level{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
+	n.awaitVoters(ctx, conf, asked)
+	for _, s := range conf.Servers {
+		directory, err := image.ParseUUID(s.ID.DirectoryID)
+		if err != nil {
+			return q, conf, err
+		}
+		m := controller.QuorumMember{ID: image.BrokerID(s.ID.NodeID), DirectoryID: directory, Address: s.Address, Voter: s.Voter}
+		m.CaughtUp, m.Match = n.hasCaughtUp(s.ID, asked)
+		q.Members = append(q.Members, m)
+	}
+	return q, conf, nil
+}
+
+// level is what a voter must have to count as caught up: the log up to an index, and a sign of life since a moment.
+type level struct {
+	index uint64
+	since time.Time
+}
+
+// awaitVoters returns when all voters are level, or a moment is over.
+func (n *Node) awaitVoters(ctx context.Context, conf raftnode.Configuration, want level) {
+	ctx, cancel := context.WithTimeout(ctx, quorumCheckMax)
+	defer cancel()
+	ticker := time.NewTicker(quorumCheckInterval)
+	defer ticker.Stop()
+	for {
+		all := true
+		for _, s := range conf.Servers {
+			caughtUp, _ := n.hasCaughtUp(s.ID, want)
+			all = all && (caughtUp || !s.Voter)
+		}
+		if all {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hasCaughtUp tells whether a member is level, and how far its log reaches.
+func (n *Node) hasCaughtUp(id raftnode.ServerID, want level) (bool, uint64) {
+	if id == n.raft.ID() {
+		return true, n.raft.LastIndex()
+	}
+	p, ok := n.raft.Progress(id)
+	return ok && p.Match >= want.index && p.Contact < n.cfg.Env.Now().Sub(want.since), p.Match
+}
+
+func serverID(m controller.QuorumMember) raftnode.ServerID {
+	return raftnode.ServerID{NodeID: int32(m.ID), DirectoryID: m.DirectoryID.String()}
+}
+
+// configure makes one change of the Raft configuration, decided on the one of conf, and tells the index of the next.
+func (n *Node) configure(ctx context.Context, conf raftnode.Configuration, change func(ctx context.Context, index uint64) error) (raftnode.Configuration, error) {
+	ctx, cancel := context.WithTimeout(ctx, configurationChangeMax)
+	defer cancel()
+	if err := change(ctx, conf.Index); err != nil {
+		return conf, configurationError(err)
+	}
+	next, err := n.raft.GetConfiguration()
+	if err != nil {
+		return conf, ErrOutcomeUnknown // it was made; who asks again is told so
+	}
+	return next, nil
+}
+
+// configurationError says what is known when Raft does not take a change.
+func configurationError(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return ErrNotActive
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raftnode.ErrStopped):
+		return ErrOutcomeUnknown
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+			"the change before is not committed yet: a majority of the voters must answer first; `quorate quorum status` shows who does")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return pendingChange("the change of the Raft configuration is not committed yet, and may be later: a majority of the voters must answer; " +
+			"`quorate quorum status` shows who does")
+	}
+	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "the quorum changed meanwhile, nothing was done: try again (%v)", err)
+}
+
+// pendingChange is the refusal of a change that may still be made.
+func pendingChange(message string) error {
+	return client.RefusalStatus(codes.DeadlineExceeded, &controllerpb.RefusalDetail{
+		Error:          controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", message),
+		OutcomeUnknown: true,
+	}).Err()
+}

@@ -1,0 +1,172 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+const (
+	// catchUpMax is how long a newcomer may take to catch up, whatever time the caller has.
+	catchUpMax = 10 * time.Minute
+	// catchUpMargin is kept of the caller's time, to take a newcomer out again and say so.
+	catchUpMargin = 2 * time.Second
+	// catchUpInterval is how often its progress is looked at.
+	catchUpInterval = 20 * time.Millisecond
+	// takeOutMax bounds taking a newcomer out again.
+	takeOutMax = 5 * time.Second
+)
+
+// AddController implements OperatorApi.
+func (s *operatorServer) AddController(ctx context.Context, r *controllerpb.AddControllerRequest) (*controllerpb.AddControllerResponse, error) {
+	response, err := s.n.addController(ctx, r)
+	return response, refusal(err, s.n.activeController())
+}
+
+func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerRequest) (*controllerpb.AddControllerResponse, error) {
+	if n.loop.active.Load() == nil {
+		return nil, ErrNotActive
+	}
+	if !r.GetValidateOnly() {
+		end, err := n.beginChange(fmt.Sprintf("quorum add %d", r.GetControllerId()))
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
+	q, conf, err := n.quorumNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cause := operatorCause("AddController", r.GetRequestId())
+	cause.Principal = principalOf(ctx)
+	m, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.QuorumMember], error) {
+		return controller.AddController(v, q, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	response := &controllerpb.AddControllerResponse{
+		DirectoryId: m.DirectoryID.Bytes(), RaftAddress: m.Address, WasVoter: !q.IsNewcomer(m),
+		ConfigurationIndex: conf.Index, MetadataOffset: int64(im.Offset()),
+	}
+	if response.WasVoter {
+		return response, nil
+	}
+	if err := n.probe(m); err != nil || r.GetValidateOnly() {
+		return response, err
+	}
+	conf, err = n.admit(ctx, m, conf)
+	response.ConfigurationIndex = conf.Index
+	return response, err
+}
+
+// probe asks who listens at a member's address. A quorum that counted on somebody who is not there would be a smaller one.
+func (n *Node) probe(m controller.QuorumMember) error {
+	err := n.raft.Probe(serverID(m), m.Address, probeMax)
+	var refused *raftnode.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonWrongCluster:
+		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID, "at %s listens %s, of another cluster: nothing was changed; %s",
+			m.Address, refused.Listener, refused.Action)
+	case errors.As(err, &refused):
+		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "at %s listens %s, not %s: nothing was changed; correct the address, the node id or the directory id",
+			m.Address, refused.Listener, refused.To)
+	}
+	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "no controller answers at the RAFT address %s: nothing was changed; start it, or correct the address (%v)", m.Address, err)
+}
+
+// admit makes a newcomer a voter: it catches up without a vote first, so that no majority ever waits for it.
+func (n *Node) admit(ctx context.Context, m controller.QuorumMember, conf raftnode.Configuration) (raftnode.Configuration, error) {
+	id := serverID(m)
+	conf, err := n.configure(ctx, conf, func(ctx context.Context, index uint64) error {
+		return n.raft.AddNonvoter(ctx, id, m.Address, index)
+	})
+	if err != nil {
+		return conf, err
+	}
+	n.cfg.Logger.Info("a controller catches up before it gets a vote", "controller", int(m.ID), "directoryId", id.DirectoryID, "address", m.Address)
+	n.cfg.Env.At("controller.add.nonvoter")
+	if err := n.awaitCatchUp(ctx, id); err != nil {
+		return conf, n.takeOut(m, err)
+	}
+	conf, err = n.configure(ctx, conf, func(ctx context.Context, index uint64) error {
+		return n.raft.AddVoter(ctx, id, m.Address, index)
+	})
+	if err == nil {
+		n.cfg.Logger.Info("a controller is a voter", "controller", int(m.ID), "directoryId", id.DirectoryID)
+	}
+	return conf, err
+}
+
+// errLate says that a newcomer did not catch up in time.
+type errLate struct {
+	match, target uint64
+	after         time.Duration
+}
+
+func (e *errLate) Error() string {
+	return fmt.Sprintf("its log reaches Raft index %d of %d after %v", e.match, e.target, e.after.Round(100*time.Millisecond))
+}
+
+// awaitCatchUp returns when a member follows closely. In rounds, as Raft's author has it (thesis, §4.2.1): each round ends
+// with what was committed when it began, and the first one that takes less than an election time-out is enough.
+func (n *Node) awaitCatchUp(ctx context.Context, id raftnode.ServerID) error {
+	bound := catchUpMax
+	now := n.cfg.Env.Now
+	begun := now()
+	if deadline, ok := ctx.Deadline(); ok {
+		bound = min(bound, max(0, deadline.Sub(begun)-catchUpMargin))
+	}
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	ticker := time.NewTicker(catchUpInterval)
+	defer ticker.Stop()
+	round, target := begun, n.raft.CommitIndex()
+	for {
+		p, _ := n.raft.Progress(id)
+		if p.Match > 0 && p.Match >= target {
+			if now().Sub(round) <= n.cfg.ElectionTimeout {
+				return nil
+			}
+			round, target = now(), n.raft.CommitIndex()
+		}
+		select {
+		case <-ticker.C:
+		case <-timer.C:
+			return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
+		case <-ctx.Done():
+			return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
+		}
+		if n.loop.active.Load() == nil {
+			return ErrOutcomeUnknown
+		}
+	}
+}
+
+// takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote.
+func (n *Node) takeOut(m controller.QuorumMember, why error) error {
+	var late *errLate
+	if !errors.As(why, &late) {
+		return why // the next active controller is asked again
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), takeOutMax)
+	defer cancel()
+	conf, err := n.raft.GetConfiguration()
+	if known, ok := conf.Find(serverID(m)); err == nil && ok && !known.Voter {
+		err = n.raft.RemoveServer(ctx, serverID(m), conf.Index)
+	}
+	what := "it was taken out again"
+	if err != nil {
+		what = fmt.Sprintf("and it could not be taken out again (%v): `quorate quorum remove %v` does", err, m.ID)
+	}
+	n.cfg.Logger.Warn("a controller did not catch up", "controller", int(m.ID), "why", why, "then", what)
+	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "controller %v did not catch up: %v; %s; see whether it runs, or give it more --timeout", m.ID, why, what)
+}

@@ -12,11 +12,19 @@ import (
 )
 
 func newModel(cfg *Config, bug Bug) *model {
-	m := &model{cfg: cfg, bug: bug, messages: map[string]*message{}, brokers: map[uint64]*broker{}, changes: map[transition]*image.BrokerChanges{}}
+	m := &model{cfg: cfg, bug: bug}
+	m.forget()
 	for i := range cfg.Replicas {
 		m.ids = append(m.ids, image.PartitionID{Topic: uuid("topic"), Partition: int32(i)})
 	}
 	return m
+}
+
+// forget drops the copies of what many worlds have in common. They are made again as they are wanted.
+func (m *model) forget() {
+	m.messages = make(map[string]*message)
+	m.brokers = make(map[uint64]*broker)
+	m.changes = make(map[transition]*image.BrokerChanges)
 }
 
 // root is the state that the search begins with: the brokers serve, the topic is made, and the steps of the prefix are done.

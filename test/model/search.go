@@ -17,7 +17,7 @@ type Result struct {
 	Exhausted bool
 	// With is, by harm, on how many of the visits' shortest paths it occurs.
 	With [harms]int
-	// Decisions is how many entries of the metadata log were decided.
+	// Decisions is how many entries of the metadata log were decided, some of them again.
 	Decisions int
 	// Healed is of how many states it was tried whether they heal.
 	Healed int
@@ -54,7 +54,9 @@ type Searching struct {
 	next, level int
 	// healed is the first visit that is not healed yet, if it is a sample.
 	healed int
-	r      Result
+	// remembered is how many decisions had been made when what they led to was last forgotten.
+	remembered int
+	r          Result
 }
 
 // NewSearching begins a search at the state that the world's prefix leads to.
@@ -80,7 +82,9 @@ func Search(cfg Config, bug Bug, statesMax int) Result {
 // Run goes on until the world breaks, is exhausted, or statesMax states were reached altogether. Then it looks whether
 // samples of the states heal.
 func (s *Searching) Run(statesMax int) Result {
+	defer s.forget()
 	for s.r.Violation == nil && s.next < s.visits.len() && s.known.states < statesMax {
+		s.bound()
 		if s.next == s.level {
 			s.r.Depth++
 			s.level = s.visits.len()
@@ -98,6 +102,25 @@ func (s *Searching) Run(statesMax int) Result {
 		r.Depth++
 	}
 	return r
+}
+
+// rememberedMax bounds the decisions that a search remembers: each is a few kilobytes.
+const rememberedMax = 20_000
+
+func (s *Searching) bound() {
+	if s.m.decisions-s.remembered > rememberedMax {
+		s.forget()
+	}
+}
+
+// forget gives back what can be made again: everything but the states and the paths to them.
+func (s *Searching) forget() {
+	s.remembered = s.m.decisions
+	if s.visits.root != nil {
+		s.visits.root.tip.next = nil
+	}
+	s.visits.way = nil
+	s.m.forget()
 }
 
 // expand makes every possible step from the next visit and tells whether it came to the end of them.
@@ -146,6 +169,7 @@ func (s *Searching) broken(index int, err error) {
 func (s *Searching) heal() {
 	s.healed = (s.healed + healEvery - 1) / healEvery * healEvery
 	for ; s.healed < s.visits.len() && s.r.Violation == nil; s.healed += healEvery {
+		s.bound()
 		s.r.Healed++
 		if err := s.visits.world(s.healed, s.actions).heal(); err != nil {
 			s.r.unhealed = true

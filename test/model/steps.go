@@ -21,6 +21,7 @@ func (w *World) clock() time.Time {
 // step makes a step of one partition of a broker that is being changed, and carries its effects out as package broker does.
 func (w *World) step(b *broker, part int, e partition.Event) partition.Effects {
 	r := &b.parts[part]
+	r.Proposals = w.lastProposal(b, part)
 	before := r.State
 	next, fx := w.m.bug.step(before, w.facts(b), e)
 	next.Followers = slices.Clip(next.Followers)
@@ -48,6 +49,32 @@ func (w *World) step(b *broker, part int, e partition.Event) partition.Effects {
 		w.submit(b, part, fx.Submit)
 	}
 	return fx
+}
+
+// lastProposal is the highest number among the proposals that something still speaks of. Proposals are numbered from there,
+// so that worlds which differ in nothing but how many there have been are one.
+func (w *World) lastProposal(b *broker, part int) (last uint64) {
+	r := &b.parts[part]
+	if r.sent != nil {
+		last = r.sent.Number
+	}
+	if p := r.ISR.Pending; p != nil {
+		last = max(last, p.Number)
+	}
+	note := func(m *message) {
+		if m.from == b.id && m.life == b.life && m.part == part {
+			last = max(last, m.proposal.Number)
+		}
+	}
+	for _, m := range w.messages {
+		note(m)
+	}
+	for d := w.newest; d != w.tip; d = d.parent {
+		if d.answer != nil && d.answer.message != nil {
+			note(d.answer.message)
+		}
+	}
+	return last
 }
 
 func (w *World) traceStep(b *broker, part int, fx partition.Effects) {

@@ -24,6 +24,7 @@ func newModel(cfg *Config, bug Bug) *model {
 func (m *model) forget() {
 	m.messages = make(map[string]*message)
 	m.brokers = make(map[uint64]*broker)
+	m.checked = make(map[step]error)
 	m.changes = make(map[transition]*image.BrokerChanges)
 }
 

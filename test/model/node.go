@@ -171,7 +171,9 @@ func (n *node) entries(d decided) outcome {
 	}
 	last.last, last.answer = true, d.answer
 	if last.bad == nil {
-		last.bad = decisionBreaks(n, last)
+		last.bad = n.m.once(step{n.im.Fingerprint(), last.im.Fingerprint(), wholeDecision}, func() error {
+			return decisionBreaks(n, last)
+		})
 	}
 	for _, r := range d.reasons {
 		n.m.trace("because %v", r)
@@ -189,7 +191,10 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 	for _, r := range records {
 		im, err := n.m.replay(next.im, r)
 		if err == nil {
-			err = recordBreaks(next.im, im, r)
+			before := next.im
+			err = n.m.once(step{before.Fingerprint(), im.Fingerprint(), r.GetPartitionChange().GetReason()}, func() error {
+				return recordBreaks(before, im, r)
+			})
 		} else {
 			err = fmt.Errorf("CommittedRecordReplays: %w", err)
 		}
@@ -202,10 +207,35 @@ func (n *node) entry(records []*metadatapb.Record, live controller.Liveness) *no
 		}
 		next.im = im
 	}
-	if err := pendingEqualsCommitted(n.im, next.im, records); err != nil && next.bad == nil {
+	err := n.m.once(step{n.im.Fingerprint(), next.im.Fingerprint(), wholeEntry}, func() error {
+		return pendingEqualsCommitted(n.im, next.im, records)
+	})
+	if err != nil && next.bad == nil {
 		next.bad = fmt.Errorf("PendingEqualsCommittedAtCommit: %w", err)
 	}
 	return next.seal()
+}
+
+// step is what a record, an entry or a decision makes of an image.
+type step struct {
+	before, after uint64
+	by            metadatapb.ChangeReason
+}
+
+// Steps of more than one record stand for no reason.
+const (
+	wholeEntry    metadatapb.ChangeReason = -1
+	wholeDecision metadatapb.ChangeReason = -2
+)
+
+// once checks a step the first time that it is made, on whatever way. Images with one fingerprint are equal.
+func (m *model) once(s step, check func() error) error {
+	err, ok := m.checked[s]
+	if !ok {
+		err = check()
+		m.checked[s] = err
+	}
+	return err
 }
 
 // seal notes what the finished log says.

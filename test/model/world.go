@@ -15,6 +15,8 @@ type model struct {
 	// messages and brokers hold one copy of what many worlds have in common.
 	messages map[string]*message
 	brokers  map[uint64]*broker
+	// checked are the steps of the metadata that were looked at, with what they break.
+	checked map[step]error
 	// changes are what brokers were told to do by the metadata.
 	changes map[transition]*image.BrokerChanges
 	// scratch are the worlds of the step being made, forks of them in use; spare are brokers that can be used again.

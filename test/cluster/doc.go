@@ -21,14 +21,13 @@
 //	h.Arm(t)
 //	h.AwaitKill(t, time.Minute)
 //
+// A test that waits on conditions calls t.Parallel, and two run at a time; one that looks at gaps, time limits or memory does
+// not, and runs alone.
+//
 // # Guarantees
 //
 // Every process that a test started is gone when it ends: dev is told to stop, must exit 0, and what is left is
 // killed by its pid and reported. When a test fails its data and logs are kept and the folder is named.
-//
-// # Two at a time
-//
-// A test that waits on conditions calls t.Parallel; one that looks at gaps, time limits or memory does not, and runs alone.
 //
 // # Goroutines
 //

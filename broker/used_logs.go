@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -88,9 +89,11 @@ func (u *usedLogs) parse(data []byte) (map[image.PartitionID]bool, error) {
 		if id.Topic, err = image.ParseUUID(topic); err != nil {
 			return nil, err
 		}
-		if _, err := fmt.Sscan(partition, &id.Partition); err != nil {
+		n, err := strconv.ParseInt(partition, 10, 32)
+		if err != nil {
 			return nil, err
 		}
+		id.Partition = int32(n)
 		ids[id] = true
 	}
 	if head {

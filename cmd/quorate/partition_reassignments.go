@@ -63,7 +63,10 @@ func (a *app) partitionReassignments(ctx context.Context, r *readFlags, topics [
 	}
 	moves := make([]moveProgress, 0, len(resp.GetReassignments()))
 	for _, m := range resp.GetReassignments() {
-		moves = append(moves, progressOf(m, func(broker int32) (*brokerpb.HeldReplica, string) { return held.find(keyOf(m.GetState(), broker)) }))
+		moves = append(moves, progressOf(m, moveFacts{
+			find:        func(broker int32) (*brokerpb.HeldReplica, string) { return held.find(keyOf(m.GetState(), broker)) },
+			fencedSince: held.fencedSince,
+		}))
 	}
 	for _, id := range held.silentBrokers() {
 		a.warn("broker %d %s: what it holds is not counted", id, held.silent[id])

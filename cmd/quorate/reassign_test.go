@@ -91,10 +91,11 @@ func TestPartitionReassignments(t *testing.T) {
 	}
 	w.golden(t, "partition_reassignments.txt", func(t *testing.T, what string) {
 		var id int32
-		if _, err := fmt.Sscanf(what, "%d silent", &id); err != nil {
+		var how string
+		if _, err := fmt.Sscanf(what, "%d silent%s", &id, &how); err != nil && how != "" {
 			t.Fatal(err)
 		}
-		silent[id] = true
+		silent[id], w.fenced[id] = true, how == ",fenced"
 	})
 }
 
@@ -106,30 +107,35 @@ func TestProgressOfAMove(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name             string
-		led              bool
+		led, fenced      bool
 		isr              []int32
 		leader, follower *brokerpb.HeldReplica
 		want             addingProgress
 	}{
-		{"on its way", true, []int32{1}, held(100, 0), held(30, 29_999), addingProgress{bytes: 30, toGo: 70, stuckSinceMs: -1, idleMs: 29_999}},
-		{"stuck", true, []int32{1}, held(100, 0), held(30, 30_000), addingProgress{bytes: 30, toGo: 70, stuckSinceMs: 5000, idleMs: 30_000}},
-		{"larger than its leader's", true, []int32{1}, held(100, 0), held(130, 0), addingProgress{bytes: 130, toGo: 0, stuckSinceMs: -1}},
-		{"in sync and idle", true, []int32{1, 2}, held(100, 0), held(90, 99_000), addingProgress{bytes: 90, inSync: true, stuckSinceMs: -1, idleMs: 99_000}},
-		{"silent", true, []int32{1}, held(100, 0), nil, addingProgress{bytes: -1, toGo: -1, stuckSinceMs: -1, idleMs: -1, why: "silent"}},
-		{"its leader is silent", true, []int32{1}, nil, held(30, 0), addingProgress{bytes: 30, toGo: -1, stuckSinceMs: -1}},
-		{"no leader", false, nil, held(100, 0), held(30, 31_000), addingProgress{bytes: 30, toGo: -1, stuckSinceMs: 5000, idleMs: 31_000}},
+		{"on its way", true, false, []int32{1}, held(100, 0), held(30, 29_999), addingProgress{bytes: 30, toGo: 70, stuckSinceMs: -1, idleMs: 29_999}},
+		{"stuck", true, false, []int32{1}, held(100, 0), held(30, 30_000), addingProgress{bytes: 30, toGo: 70, stuckSinceMs: 5000, idleMs: 30_000}},
+		{"larger than its leader's", true, false, []int32{1}, held(100, 0), held(130, 0), addingProgress{bytes: 130, toGo: 0, stuckSinceMs: -1}},
+		{"in sync and idle", true, false, []int32{1, 2}, held(100, 0), held(90, 99_000), addingProgress{bytes: 90, inSync: true, stuckSinceMs: -1, idleMs: 99_000}},
+		{"silent", true, false, []int32{1}, held(100, 0), nil, addingProgress{bytes: -1, toGo: -1, stuckSinceMs: -1, idleMs: -1, why: "silent"}},
+		{"silent and fenced", true, true, []int32{1}, held(100, 0), nil, addingProgress{bytes: -1, toGo: -1, stuckSinceMs: 4000, idleMs: -1, why: "is fenced and silent"}},
+		{"in sync, silent and fenced", true, true, []int32{1, 2}, held(100, 0), nil, addingProgress{bytes: -1, inSync: true, stuckSinceMs: -1, idleMs: -1, why: "silent"}},
+		{"its leader is silent", true, false, []int32{1}, nil, held(30, 0), addingProgress{bytes: 30, toGo: -1, stuckSinceMs: -1}},
+		{"no leader", false, false, nil, held(100, 0), held(30, 31_000), addingProgress{bytes: 30, toGo: -1, stuckSinceMs: 5000, idleMs: 31_000}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := &metadatapb.Partition{Isr: c.isr, AddingReplicas: []int32{follower}}
 			if c.led {
 				state.Leader = proto.Int32(leader)
 			}
-			got := progressOf(&controllerpb.Reassignment{State: state}, func(id int32) (*brokerpb.HeldReplica, string) {
-				h := map[int32]*brokerpb.HeldReplica{leader: c.leader, follower: c.follower}[id]
-				if h == nil {
-					return nil, "silent"
-				}
-				return h, ""
+			got := progressOf(&controllerpb.Reassignment{State: state}, moveFacts{
+				find: func(id int32) (*brokerpb.HeldReplica, string) {
+					h := map[int32]*brokerpb.HeldReplica{leader: c.leader, follower: c.follower}[id]
+					if h == nil {
+						return nil, "silent"
+					}
+					return h, ""
+				},
+				fencedSince: func(int32) (int64, bool) { return 4000, c.fenced },
 			})
 			c.want.broker = follower
 			if len(got.adding) != 1 || got.adding[0] != c.want {

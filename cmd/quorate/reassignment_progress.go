@@ -28,17 +28,26 @@ type addingProgress struct {
 	why          string // why it is not known
 }
 
+// moveFacts are what progress is judged by.
+type moveFacts struct {
+	// find returns what a broker holds of the partition, or why that is not known.
+	find func(broker int32) (held *brokerpb.HeldReplica, why string)
+	// fencedSince is the time of day since when a broker is fenced.
+	fencedSince func(broker int32) (ms int64, ok bool)
+}
+
 // progressOf judges each new replica by its own log and its leader's: there is as much to go as the leader's log is larger.
-// In the ISR nothing is. One that is not and has not grown for stuckAfter is stuck since it grew last.
-func progressOf(m *controllerpb.Reassignment, find func(broker int32) (held *brokerpb.HeldReplica, why string)) moveProgress {
+// In the ISR nothing is. One that is not and has not grown for stuckAfter is stuck since it grew last; one that does not say
+// and whose broker is fenced, since that was.
+func progressOf(m *controllerpb.Reassignment, facts moveFacts) moveProgress {
 	s := m.GetState()
 	p := moveProgress{move: m}
 	var leader *brokerpb.HeldReplica
 	if s.Leader != nil {
-		leader, _ = find(s.GetLeader())
+		leader, _ = facts.find(s.GetLeader())
 	}
 	for _, id := range s.GetAddingReplicas() {
-		held, why := find(id)
+		held, why := facts.find(id)
 		a := addingProgress{broker: id, bytes: -1, toGo: -1, inSync: slices.Contains(s.GetIsr(), id), stuckSinceMs: -1, idleMs: -1, why: why}
 		if held != nil {
 			a.bytes, a.idleMs = held.GetSizeBytes(), held.GetIdleMs()
@@ -48,6 +57,9 @@ func progressOf(m *controllerpb.Reassignment, find func(broker int32) (held *bro
 			if !a.inSync && a.idleMs >= stuckAfter.Milliseconds() {
 				a.stuckSinceMs = held.GetLastGrownMs()
 			}
+		}
+		if since, fenced := facts.fencedSince(id); held == nil && !a.inSync && fenced {
+			a.stuckSinceMs, a.why = since, "is fenced and "+why
 		}
 		if a.inSync {
 			a.toGo = 0
@@ -85,7 +97,10 @@ func (a addingProgress) line() string {
 		line += " to-go=unknown (its leader does not answer)"
 	}
 	if a.stuckSinceMs >= 0 {
-		line += fmt.Sprintf(" stuck since %s (%v)", time.UnixMilli(a.stuckSinceMs).UTC().Format(time.RFC3339), (time.Duration(a.idleMs) * time.Millisecond).Round(time.Second))
+		line += " stuck since " + time.UnixMilli(a.stuckSinceMs).UTC().Format(time.RFC3339)
+	}
+	if a.stuckSinceMs >= 0 && a.idleMs >= 0 {
+		line += fmt.Sprintf(" (%v)", (time.Duration(a.idleMs) * time.Millisecond).Round(time.Second))
 	}
 	return line
 }

@@ -68,6 +68,12 @@ func (h *heldReplicas) state(id int32) string {
 	return "UNREGISTERED"
 }
 
+// fencedSince is the time of day at which a broker was fenced; ok is false if it is not.
+func (h *heldReplicas) fencedSince(id int32) (ms int64, ok bool) {
+	r, known := h.registered[id]
+	return r.GetStateSinceMs(), known && r.GetFenced()
+}
+
 // askReplicas asks the brokers for replicas, all of one broker in as many requests as it takes, and several brokers at
 // once. It fails only if it is not known where the brokers are.
 func (a *app) askReplicas(ctx context.Context, c *client.Client, wanted []replicaKey) (*heldReplicas, error) {
@@ -112,8 +118,9 @@ func (h *heldReplicas) ask(ctx context.Context, c *client.Client, id int32, keys
 	if !ok {
 		return "is not registered"
 	}
-	cc, err := c.Conn(grpcAddress(registered))
-	if err != nil {
+	address := grpcAddress(registered)
+	cc, err := c.Conn(address)
+	if address == "" || err != nil {
 		return "names no GRPC listener"
 	}
 	request := &brokerpb.DescribeReplicasRequest{}

@@ -6,9 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/quorate/quorate/fsm/record"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum"
@@ -35,7 +32,7 @@ func TestPrincipalReachesTheCause(t *testing.T) {
 		for name, ctx := range map[string]context.Context{
 			"long": client.WithPrincipal(soon(t), strings.Repeat("x", 257)), "two": client.WithPrincipal(alice, "User:bob"),
 		} {
-			if err := create(ctx, name); status.Code(err) != codes.InvalidArgument {
+			if err := create(ctx, name); !quorumtest.Refused(err, controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -129,6 +129,9 @@ func (s *peerServer) RegisterController(ctx context.Context, r *controllerpb.Reg
 	return response, err
 }
 
+// requestIDMax bounds a request id in bytes: it goes into the metadata log.
+const requestIDMax = 256
+
 type principalKey struct{}
 
 // principalOf is who sent the request, or on whose behalf a broker did.
@@ -155,7 +158,11 @@ func authorizeUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo
 	}
 	principal, err := client.ForwardedPrincipal(ctx)
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "%v", err)
+		return nil, refusal(controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST, "%v", err), nil)
+	}
+	if r, ok := request.(interface{ GetRequestId() string }); ok && len(r.GetRequestId()) > requestIDMax {
+		return nil, refusal(controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST,
+			"the request id has %d bytes, at most %d are taken", len(r.GetRequestId()), requestIDMax), nil)
 	}
 	return next(context.WithValue(ctx, principalKey{}, cmp.Or(principal, PrincipalAnonymous)), request)
 }

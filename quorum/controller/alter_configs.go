@@ -27,9 +27,12 @@ import (
 // A resource that is replaced loses what the request does not name (Kafka's older AlterConfigs).
 //
 // Values that decisions use act on the next decision at once. What they mean for partitions as they are, ApplyConfigs
-// finds out; the caller decides it next.
+// finds out; the caller decides it next. A request that is only validated is told both.
 func AlterConfigs(v View, req *controllerpb.AlterConfigsRequest) (Decision[*controllerpb.AlterConfigsResponse], error) {
 	d := Decision[*controllerpb.AlterConfigsResponse]{Atomic: true, Response: &controllerpb.AlterConfigsResponse{}}
+	if err := v.Limits.CheckAtomic(countChanges(req), 0); err != nil {
+		return Decision[*controllerpb.AlterConfigsResponse]{}, err
+	}
 	type resource struct {
 		kind metadatapb.ResourceType
 		name string
@@ -54,12 +57,39 @@ func AlterConfigs(v View, req *controllerpb.AlterConfigsRequest) (Decision[*cont
 	if err := v.Limits.CheckAtomic(len(records), sizeOf(records)); err != nil {
 		return Decision[*controllerpb.AlterConfigsResponse]{}, err
 	}
-	if req.GetValidateOnly() {
-		d.Response.Records = records
-	} else {
+	if !req.GetValidateOnly() {
 		d.Records = records
+		return d, nil
 	}
-	return d, nil
+	applied, err := whatFollows(v, records)
+	d.Response.Records = append(records, applied...)
+	return d, err
+}
+
+// countChanges is at least the number of resources: one that changes nothing takes an answer all the same.
+func countChanges(req *controllerpb.AlterConfigsRequest) int {
+	n := 0
+	for _, r := range req.GetResources() {
+		n += max(len(r.GetChanges()), 1)
+	}
+	return n
+}
+
+// whatFollows returns what ApplyConfigs will write once the records are in the image.
+func whatFollows(v View, records []*metadatapb.Record) ([]*metadatapb.Record, error) {
+	if !NeedApplyConfigs(records) {
+		return nil, nil
+	}
+	delta, offset := v.Image.Fork(), v.lastOffset()
+	for _, r := range records {
+		offset++
+		if err := delta.Replay(offset, r); err != nil {
+			return nil, err
+		}
+	}
+	v.Image, v.NextOffset = delta.Seal(offset, v.Image.Chain()), offset+1
+	d, err := ApplyConfigs(v)
+	return d.Records, err
 }
 
 func checkResource(im *image.Image, r *controllerpb.AlterableResource) *controllerpb.Error {

@@ -12,6 +12,7 @@ import (
 // Refusal of the whole request:
 //
 //	STALE_BROKER_EPOCH  the sender is not registered, or under another epoch
+//	POLICY_VIOLATION    more partitions than one request may name
 //
 // Refusals of one partition, in this order. "I know less than you" is retriable, "you know less than I" is final (KAFKA-14154):
 //
@@ -33,6 +34,9 @@ func AlterPartition(v View, req *controllerpb.AlterPartitionRequest) (Decision[*
 	var d Decision[*controllerpb.AlterPartitionResponse]
 	if _, err := checkBrokerEpoch(v.Image, req.GetBrokerId(), req.GetBrokerEpoch()); err != nil {
 		return d, err
+	}
+	if n := countItems(req); n > alterPartitionItemsMax {
+		return d, controllerpb.Refuse(codePolicyViolation, "the request names %d partitions, at most %d are taken: split it", n, alterPartitionItemsMax)
 	}
 	a := alteration{
 		view: v, electorate: newElectorate(v), sender: image.BrokerID(req.GetBrokerId()),
@@ -59,6 +63,17 @@ func AlterPartition(v View, req *controllerpb.AlterPartitionRequest) (Decision[*
 	}
 	d.Response.MetadataOffset = int64(v.lastOffset()) + int64(len(d.Records))
 	return d, nil
+}
+
+// alterPartitionItemsMax bounds the partitions of one request, as brokers do.
+const alterPartitionItemsMax = 10000
+
+func countItems(req *controllerpb.AlterPartitionRequest) int {
+	n := 0
+	for _, t := range req.GetTopics() {
+		n += max(len(t.GetPartitions()), 1)
+	}
+	return n
 }
 
 // alteration is one request under way.

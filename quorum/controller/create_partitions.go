@@ -60,7 +60,7 @@ func checkGrowth(v View, req *controllerpb.CreatePartitionsRequest) error {
 			records += max(int(t.GetCount())-topic.Len(), 0)
 		}
 	}
-	return v.Limits.CheckAtomic(records, 0)
+	return v.Limits.CheckAtomic(max(records, len(req.GetTopics())), 0)
 }
 
 func (e *electorate) grow(v View, t *controllerpb.CreatePartitionsTopic, brokers []placeable) ([]*metadatapb.Record, *controllerpb.Error) {
@@ -68,10 +68,10 @@ func (e *electorate) grow(v View, t *controllerpb.CreatePartitionsTopic, brokers
 	if !ok {
 		return nil, controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", t.GetName())
 	}
-	added := t.GetCount() - int32(topic.Len())
-	if added <= 0 {
+	if t.GetCount() <= int32(topic.Len()) { // compared, not subtracted: the count may be any number
 		return nil, controllerpb.NewError(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: partitions can only be added", topic.Name(), topic.Len(), t.GetCount())
 	}
+	added := t.GetCount() - int32(topic.Len())
 	if len(t.GetAssignments()) > 0 && len(t.GetAssignments()) != int(added) {
 		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "%d partitions are added and %d are assigned", added, len(t.GetAssignments()))
 	}

@@ -14,7 +14,13 @@ import (
 // does not declare counts as 0-0. One that is not finalized counts as level 0 and is accepted if declared from there;
 // so is one that this controller does not know.
 func checkFeatures(im *image.Image, declared []*metadatapb.FeatureRange) error {
+	if len(declared) > featuresMax {
+		return controllerpb.Refuse(codeInvalidRegistration, "%d features are declared, at most %d are taken", len(declared), featuresMax)
+	}
 	for _, f := range declared {
+		if n := len(f.GetName()); n > featureNameMax {
+			return controllerpb.Refuse(codeInvalidRegistration, "the name of a feature has %d bytes, at most %d are taken", n, featureNameMax)
+		}
 		if f.GetName() == "" || f.GetMin() < 0 || f.GetMax() < f.GetMin() {
 			return controllerpb.Refuse(codeInvalidRegistration, "feature %q has the range %d-%d", f.GetName(), f.GetMin(), f.GetMax())
 		}

@@ -15,8 +15,11 @@ const (
 	featuresMax  = 64
 )
 
-// featureNameMax is the most characters of a feature's name.
-const featureNameMax = 249
+// featureNameMax bounds the name of a feature, nodeTextMax a host, a rack and the name of a listener, in bytes.
+const (
+	featureNameMax = 249
+	nodeTextMax    = 255
+)
 
 // registration is a RegisterBroker request that has passed its checks.
 type registration struct {
@@ -90,8 +93,8 @@ func readRegistration(req *controllerpb.RegisterBrokerRequest) (*registration, e
 	if err := checkListeners(req.GetListeners()); err != nil {
 		return nil, err
 	}
-	if len(req.GetFeatures()) > featuresMax {
-		return nil, controllerpb.Refuse(codeInvalidRegistration, "%d features are declared, at most %d are taken", len(req.GetFeatures()), featuresMax)
+	if n := len(req.GetRack()); n > nodeTextMax {
+		return nil, controllerpb.Refuse(codeInvalidRegistration, "broker.rack has %d bytes, at most %d are taken", n, nodeTextMax)
 	}
 	if req.GetStopKind() < 0 || metadatapb.StopKind_name[int32(req.GetStopKind())] == "" {
 		return nil, controllerpb.Refuse(codeInvalidRegistration, "stop kind %d is unknown", req.GetStopKind())
@@ -124,6 +127,9 @@ func checkListeners(listeners []*metadatapb.Listener) error {
 		return controllerpb.Refuse(codeInvalidRegistration, "%d listeners are named, 1 to %d are taken", len(listeners), listenersMax)
 	}
 	for i, l := range listeners {
+		if n := max(len(l.GetName()), len(l.GetHost())); n > nodeTextMax {
+			return controllerpb.Refuse(codeInvalidRegistration, "name or host of listener %d has %d bytes, at most %d are taken", i+1, n, nodeTextMax)
+		}
 		if l.GetName() == "" || l.GetHost() == "" || l.GetPort() < 1 || l.GetPort() > 65535 {
 			return controllerpb.Refuse(codeInvalidRegistration,
 				"listener %q has host %q and port %d: it needs a name, a host and a port from 1 to 65535", l.GetName(), l.GetHost(), l.GetPort())

@@ -115,7 +115,7 @@ func (s *survey) refuse(im *image.Image, id image.TopicID, partition int32) erro
 func (s *survey) seeded(im *image.Image, id image.TopicID) *history.Tracker {
 	p, ok := im.Partition(image.PartitionID{Topic: id, Partition: s.partition})
 	if s.tracker.Created() {
-		return history.NewTracker(id, s.partition)
+		return history.NewTrackerBehind(id, s.partition)
 	}
 	if !ok {
 		t := history.NewTracker(id, s.partition)

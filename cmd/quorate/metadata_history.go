@@ -26,7 +26,7 @@ func (a *app) metadataHistoryCommand() *cobra.Command {
 		Use:   "history TOPIC-PARTITION",
 		Short: "Tell what happened to a partition, and why",
 		Long: "Tell what happened to a partition: each change with its metadata offset, its time, old -> new value of what changed, the states\n" +
-			"that the partition went through, and after <- the cause. The first line says from which offset on nothing is missing; what is\n" +
+			"that the partition and its replicas went through, and after <- the cause. The first line says from which offset on nothing is missing; what is\n" +
 			"missing is told where it would be, and a value that is not known is shown as ?. A topic that was deleted is asked for by its id,\n" +
 			"with the number of the partition alone.",
 		Example: "  quorate metadata history orders-0\n  quorate metadata history 0 --topic-id J08mhhdCQcWIXdG8Uvlcsg",
@@ -182,6 +182,7 @@ var eventKinds = map[controllerpb.PartitionEventKind]string{
 	controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REMOVED:                 "removed",
 	controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETED:         "replica-deleted",
 	controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED: "replica-deletion-failed",
+	controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_STATE:           "replica-state",
 }
 
 // eventText is one line.
@@ -198,7 +199,31 @@ func eventText(e *controllerpb.PartitionEvent) string {
 	if len(e.GetStates()) > 0 {
 		line += " state=" + strings.Join(e.GetStates(), "->")
 	}
-	return line + "  <- " + e.GetText()
+	return line + replicaWays(e.GetReplicaStates()) + "  <- " + e.GetText()
+}
+
+// replicaWays is " 1,2:NonExistent->New->Online 3:Online->Offline(is fenced)": brokers whose replicas go one way are named together.
+func replicaWays(ways []*controllerpb.ReplicaTransition) string {
+	var order []string
+	brokers := map[string][]string{}
+	for _, w := range ways {
+		way := strings.Join(w.GetStates(), "->")
+		if w.GetReason() != "" {
+			way += "(" + w.GetReason() + ")"
+		}
+		if brokers[way] == nil {
+			order = append(order, way)
+		}
+		brokers[way] = append(brokers[way], strconv.Itoa(int(w.GetBrokerId())))
+	}
+	text := ""
+	for _, way := range order {
+		text += " " + strings.Join(brokers[way], ",") + ":" + way
+	}
+	if text != "" {
+		text = " replicas" + text
+	}
+	return text
 }
 
 // valueText is ? for what is not known.
@@ -237,12 +262,20 @@ func eventJSON(e *controllerpb.PartitionEvent) object {
 	for _, s := range e.GetStates() {
 		states = append(states, s)
 	}
+	replicas := list{}
+	for _, w := range e.GetReplicaStates() {
+		way := list{}
+		for _, s := range w.GetStates() {
+			way = append(way, s)
+		}
+		replicas = append(replicas, object{{"broker", w.GetBrokerId()}, {"states", way}, {"reason", w.GetReason()}})
+	}
 	cause := object{{"name", e.GetCause().GetName()}, {"principal", e.GetCause().GetPrincipal()}, {"requestId", e.GetCause().GetRequestId()}}
 	if c := e.GetCause(); c != nil && c.BrokerId != nil {
 		cause = append(cause, field{"broker", c.GetBrokerId()})
 	}
 	return object{
 		{"metadataOffset", e.GetMetadataOffset()}, {"timeMs", e.GetTimeMs()}, {"controllerEpoch", e.GetControllerEpoch()}, {"kind", eventKinds[e.GetKind()]},
-		{"changes", changes}, {"states", states}, {"reason", strings.TrimPrefix(e.GetReason().String(), "CHANGE_REASON_")}, {"cause", cause}, {"text", e.GetText()},
+		{"changes", changes}, {"states", states}, {"replicaStates", replicas}, {"reason", strings.TrimPrefix(e.GetReason().String(), "CHANGE_REASON_")}, {"cause", cause}, {"text", e.GetText()},
 	}
 }

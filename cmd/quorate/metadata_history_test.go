@@ -37,6 +37,10 @@ func ordersHistory() []*controllerpb.ReadHistoryResponse {
 			Changes: []*controllerpb.FieldChange{{Field: "leader", Old: historyNumber(1), New: historyNumber(-1)}, {Field: "leaderEpoch", Old: historyNumber(0), New: historyNumber(1)}},
 			States:  []string{"Online", "Offline"}, Reason: metadatapb.ChangeReason_CHANGE_REASON_SESSION,
 			Cause: &metadatapb.Cause{Name: "SessionExpired"}, Text: "broker 1's session ended",
+			ReplicaStates: []*controllerpb.ReplicaTransition{
+				{BrokerId: 1, States: []string{"Online", "Offline"}, Reason: "is fenced"}, {BrokerId: 2, States: []string{"Online", "Offline"}, Reason: "is fenced"},
+				{BrokerId: 3, States: []string{"New", "Online"}},
+			},
 		},
 		{
 			MetadataOffset: 25, TimeMs: 1700000002123, ControllerEpoch: 4, Kind: controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_CHANGED,

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 )
@@ -182,10 +183,12 @@ func (s *store) flush(b *batch) error {
 		next.runs[len(next.runs)-1].add(i, b.sizes[n])
 		next.size += int64(b.sizes[n])
 	}
-	s.mu.Lock()
+	keys := keySet{}
 	for _, i := range b.items {
-		next.keys.addEntry(i.Entry)
+		keys.addEntry(i.Entry)
 	}
+	s.mu.Lock()
+	maps.Copy(next.keys, keys)
 	s.mu.Unlock()
 	s.replace(&next)
 	s.metrics.Entries.Add(int64(len(b.items)))

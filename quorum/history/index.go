@@ -35,6 +35,10 @@ type key uint64
 
 func idKey(topicID []byte) key { return hashKey('i', string(topicID)) }
 func nameKey(name string) key  { return hashKey('n', name) }
+
+// brokersKey is what records about registrations of brokers are found by.
+var brokersKey = hashKey('b', "")
+
 func hashKey(kind byte, text string) key {
 	h := fnv.New64a()
 	h.Write([]byte{kind})
@@ -63,6 +67,8 @@ func (s keySet) addEntry(e *fsm.Entry) {
 
 func (s keySet) addRecord(r *metadatapb.Record) {
 	switch k := r.GetKind().(type) {
+	case *metadatapb.Record_RegisterBroker, *metadatapb.Record_BrokerRegistrationChange, *metadatapb.Record_UnregisterBroker:
+		s[brokersKey] = struct{}{}
 	case *metadatapb.Record_Topic:
 		s[idKey(k.Topic.GetTopicId())] = struct{}{}
 		s[nameKey(k.Topic.GetName())] = struct{}{}

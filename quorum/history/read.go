@@ -22,16 +22,16 @@ const rescansMax = 100
 
 // Topic names what a read is about, so that segments without it are not read.
 type Topic struct {
-	// ID counts if it is not zero, else Name.
+	// ID counts if it is not zero, else Name. With an id, registrations of brokers are wanted, too.
 	ID   image.TopicID
 	Name string
 }
 
-func (t Topic) key() key {
+func (t Topic) keys() []key {
 	if !t.ID.IsZero() {
-		return idKey(t.ID[:])
+		return []key{idKey(t.ID[:]), brokersKey}
 	}
-	return nameKey(t.Name)
+	return []key{nameKey(t.Name)}
 }
 
 // errEnd ends a walk over a view.
@@ -94,7 +94,7 @@ func (r *reader) read(v view) (bad string, err error) {
 		if sp.run.before.Offset >= r.end {
 			return errEnd
 		}
-		if r.about != nil && !r.store.mayHold(sp.segment, r.about.key()) {
+		if r.about != nil && !r.store.mayHold(sp.segment, r.about.keys()...) {
 			r.next = sp.run.after.Offset + 1
 			return nil
 		}
@@ -182,16 +182,15 @@ func short(err error) error {
 	return err
 }
 
-// mayHold tells whether a segment may hold something about a topic.
-func (s *store) mayHold(seg *segment, k key) bool {
+// mayHold tells whether a segment may hold something that one of the keys is for.
+func (s *store) mayHold(seg *segment, keys ...key) bool {
 	if seg.keys != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		_, ok := seg.keys[k]
-		return ok
+		return slices.ContainsFunc(keys, func(k key) bool { _, ok := seg.keys[k]; return ok })
 	}
 	_, _, filter, err := readIndex(s.cfg.Env.FS, s.cfg.Dir, seg.name)
-	return err != nil || filter.mayHold(k)
+	return err != nil || slices.ContainsFunc(keys, filter.mayHold)
 }
 
 // rescan looks again at a segment that could not be read, and keeps in use what is good of it. It returns the reader's error

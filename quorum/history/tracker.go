@@ -11,14 +11,6 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// States of a partition that a record can cross. New is only inside the record that creates it.
-const (
-	stateNonExistent = "NonExistent"
-	stateNew         = "New"
-	stateOnline      = "Online"
-	stateOffline     = "Offline"
-)
-
 // Tracker follows one partition through the log.
 type Tracker struct {
 	topic     image.TopicID
@@ -29,6 +21,8 @@ type Tracker struct {
 	changes, elections int64
 	touched            [fieldCount]bool
 	created            bool
+	// world is nil where the states of brokers are not known.
+	world *world
 }
 
 // existence is what is known of whether a partition is there.
@@ -42,6 +36,11 @@ const (
 
 // NewTracker follows a partition from the beginning of the log.
 func NewTracker(topic image.TopicID, partition int32) *Tracker {
+	return &Tracker{topic: topic, partition: partition, existence: existenceNo, world: &world{topic: topic, im: image.Empty()}}
+}
+
+// NewTrackerBehind follows a partition that is created later than a gap.
+func NewTrackerBehind(topic image.TopicID, partition int32) *Tracker {
 	return &Tracker{topic: topic, partition: partition, existence: existenceNo}
 }
 
@@ -69,7 +68,7 @@ func (t *Tracker) Seed(end image.Partition) *Tracker {
 
 // Entry hands over what an entry says about the partition.
 func (t *Tracker) Entry(e *fsm.Entry, take func(*controllerpb.PartitionEvent) error) error {
-	if !bytes.Contains(e.Bytes, t.topic[:]) {
+	if !bytes.Contains(e.Bytes, t.topic[:]) && (t.world == nil || !namesBroker(e)) {
 		return nil
 	}
 	entry, err := record.DecodeEntry(e.Bytes)
@@ -80,6 +79,7 @@ func (t *Tracker) Entry(e *fsm.Entry, take func(*controllerpb.PartitionEvent) er
 	for _, d := range entry.GetDecisions() {
 		for _, r := range d.GetRecords() {
 			event := t.record(r)
+			event = t.cross(offset, r, event)
 			if event != nil {
 				event.MetadataOffset, event.TimeMs, event.ControllerEpoch = int64(offset), e.TimeMs, e.Term
 				event.Cause = d.GetCause()
@@ -152,7 +152,7 @@ func (t *Tracker) holds(broker int32) bool {
 func (t *Tracker) create(r *metadatapb.Partition) *controllerpb.PartitionEvent {
 	event := &controllerpb.PartitionEvent{
 		Kind: controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_CREATED, Reason: metadatapb.ChangeReason_CHANGE_REASON_CREATED,
-		States: []string{stateNonExistent, stateNew},
+		States: []string{image.PartitionNonExistent.String(), image.PartitionNew.String()},
 	}
 	t.now, t.existence, t.created = fieldsOfRecord(r), existenceYes, true
 	t.changes, t.elections, t.touched = 0, 0, [fieldCount]bool{}
@@ -194,7 +194,7 @@ func (t *Tracker) change(r *metadatapb.PartitionChange) *controllerpb.PartitionE
 
 func (t *Tracker) remove() *controllerpb.PartitionEvent {
 	event := &controllerpb.PartitionEvent{Kind: controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REMOVED}
-	event.States = knownStates(t.state(), stateOffline, stateNonExistent)
+	event.States = knownStates(t.state(), image.PartitionOffline.String()) // it is NonExistent when its data is gone
 	t.existence = existenceNo
 	return event
 }
@@ -204,13 +204,13 @@ func (t *Tracker) state() string {
 	leader := t.now[fieldLeader]
 	switch {
 	case t.existence == existenceNo:
-		return stateNonExistent
+		return image.PartitionNonExistent.String()
 	case leader == nil:
 		return ""
 	case leader.GetNumber() < 0:
-		return stateOffline
+		return image.PartitionOffline.String()
 	}
-	return stateOnline
+	return image.PartitionOnline.String()
 }
 
 // knownStates leaves out what is not known, and a state that follows itself.

@@ -32,6 +32,12 @@ func eventLine(e *controllerpb.PartitionEvent) string {
 	if len(e.GetStates()) > 0 {
 		line += " " + strings.Join(e.GetStates(), "->")
 	}
+	for _, r := range e.GetReplicaStates() {
+		line += fmt.Sprintf(" %d:%s", r.GetBrokerId(), strings.Join(r.GetStates(), "->"))
+		if r.GetReason() != "" {
+			line += "(" + r.GetReason() + ")"
+		}
+	}
 	return line + " <- " + e.GetText()
 }
 
@@ -92,14 +98,33 @@ func lifeOfAPartition(t *testing.T) *chainOf {
 	}
 	fence := func(id int32) *metadatapb.Record {
 		return &metadatapb.Record{Kind: &metadatapb.Record_BrokerRegistrationChange{BrokerRegistrationChange: &metadatapb.BrokerRegistrationChange{
-			BrokerId: id, Fenced: proto.Bool(true),
+			BrokerId: id, BrokerEpoch: int64(id) - 1, Fenced: proto.Bool(true), Reason: metadatapb.ChangeReason_CHANGE_REASON_SESSION,
 		}}}
+	}
+	unfence := func(id int32) *metadatapb.Record {
+		r := fence(id)
+		c := r.GetBrokerRegistrationChange()
+		c.Fenced, c.Reason = proto.Bool(false), metadatapb.ChangeReason_CHANGE_REASON_UNFENCE
+		return r
+	}
+	stop := func(id int32) *metadatapb.Record {
+		r := fence(id)
+		c := r.GetBrokerRegistrationChange()
+		c.Fenced, c.InControlledShutdown, c.Reason = nil, proto.Bool(true), metadatapb.ChangeReason_CHANGE_REASON_CONTROLLED_SHUTDOWN
+		return r
+	}
+	register := caused("RegisterBroker", 0)
+	for id := range int32(5) {
+		register.Records = append(register.Records, &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: &metadatapb.RegisterBroker{
+			BrokerId: id + 1, BrokerEpoch: int64(id), IncarnationId: image.UUID{1, byte(id)}.Bytes(), DirectoryId: image.UUID{2, byte(id)}.Bytes(),
+		}}})
 	}
 	recovering := metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERING
 	stateRecovered := metadatapb.LeaderRecoveryState_LEADER_RECOVERY_STATE_RECOVERED
 	create := caused("CreateTopics", 0, &metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: "a", TopicId: topicID(1).Bytes()}}}, partition(0), partition(1))
 	create.Cause.RequestId = "r-1"
 	for _, d := range []*metadatapb.Decision{
+		register,
 		create,
 		caused("AlterPartition", 1, changed(&metadatapb.PartitionChange{Isr: idList(1, 2), Reason: metadatapb.ChangeReason_CHANGE_REASON_LAG})),
 		caused("AlterPartition", 1, changed(&metadatapb.PartitionChange{Isr: idList(1, 2, 3), Reason: metadatapb.ChangeReason_CHANGE_REASON_CAUGHT_UP})),
@@ -110,8 +135,9 @@ func lifeOfAPartition(t *testing.T) *chainOf {
 		{Cause: &metadatapb.Cause{Name: "SessionExpired"}, Records: []*metadatapb.Record{
 			changed(&metadatapb.PartitionChange{Leader: &metadatapb.LeaderChange{}, Isr: idList(), Elr: idList(2, 3), Reason: metadatapb.ChangeReason_CHANGE_REASON_SESSION}), fence(2), fence(3),
 		}},
-		caused("BrokerHeartbeat", 3, changed(&metadatapb.PartitionChange{Leader: elected(3), Isr: idList(3), Elr: idList(2), Reason: metadatapb.ChangeReason_CHANGE_REASON_UNFENCE})),
-		caused("BrokerHeartbeat", 3, changed(&metadatapb.PartitionChange{Leader: &metadatapb.LeaderChange{}, Isr: idList(), Elr: idList(), Reason: metadatapb.ChangeReason_CHANGE_REASON_CONTROLLED_SHUTDOWN})),
+		caused("BrokerHeartbeat", 3, unfence(3), changed(&metadatapb.PartitionChange{Leader: elected(3), Isr: idList(3), Elr: idList(2), Reason: metadatapb.ChangeReason_CHANGE_REASON_UNFENCE})),
+		caused("BrokerHeartbeat", 3, changed(&metadatapb.PartitionChange{Leader: &metadatapb.LeaderChange{}, Isr: idList(), Elr: idList(), Reason: metadatapb.ChangeReason_CHANGE_REASON_CONTROLLED_SHUTDOWN}), stop(3)),
+		caused("BrokerHeartbeat", 1, unfence(1)),
 		caused("ElectLeaders", 0, changed(&metadatapb.PartitionChange{Leader: elected(1), Isr: idList(1), LeaderRecoveryState: &recovering, Reason: metadatapb.ChangeReason_CHANGE_REASON_UNCLEAN_ELECTION})),
 		caused("AlterPartition", 1, changed(&metadatapb.PartitionChange{LeaderRecoveryState: &stateRecovered, Reason: metadatapb.ChangeReason_CHANGE_REASON_RECOVERED})),
 		caused("AlterPartitionReassignments", 0, changed(&metadatapb.PartitionChange{
@@ -128,6 +154,9 @@ func lifeOfAPartition(t *testing.T) *chainOf {
 		caused("ReportDeletions", 4, &metadatapb.Record{Kind: &metadatapb.Record_ReplicasDeleted{ReplicasDeleted: &metadatapb.ReplicasDeleted{
 			BrokerId: 4, TopicIds: [][]byte{topicID(9).Bytes(), topicID(1).Bytes()},
 		}}}),
+		caused("ReportDeletions", 5, &metadatapb.Record{Kind: &metadatapb.Record_ReplicasDeleted{ReplicasDeleted: &metadatapb.ReplicasDeleted{
+			BrokerId: 5, TopicIds: [][]byte{topicID(1).Bytes()},
+		}}}),
 		caused("ReportDeletions", 3, &metadatapb.Record{Kind: &metadatapb.Record_ReplicasDeleted{ReplicasDeleted: &metadatapb.ReplicasDeleted{
 			BrokerId: 3, TopicIds: [][]byte{topicID(1).Bytes()}, // of the other partition
 		}}}),
@@ -139,21 +168,28 @@ func lifeOfAPartition(t *testing.T) *chainOf {
 
 // Each change of a partition's life, with old and new values, states and cause.
 func TestLifeOfAPartition(t *testing.T) {
-	const want = `1 created leader=?->1 leaderEpoch=?->0 partitionEpoch=?->0 replicas=?->[1,2,3] isr=?->[1,2,3] NonExistent->New->Online <- operator alice created the topic (request r-1)
-3 changed partitionEpoch=0->1 isr=[1,2,3]->[1,2] <- leader 1 shrank the ISR: broker 3 fell behind
-4 changed partitionEpoch=1->2 isr=[1,2]->[1,2,3] <- leader 1 expanded the ISR: broker 3 caught up
-6 changed leader=1->2 leaderEpoch=0->1 partitionEpoch=2->3 isr=[1,2,3]->[2,3] <- broker 1's session ended
-8 changed leader=2->-1 leaderEpoch=1->2 partitionEpoch=3->4 isr=[2,3]->[] elr=[]->[2,3] Online->Offline <- the sessions of brokers 2, 3 ended
-11 changed leader=-1->3 leaderEpoch=2->3 partitionEpoch=4->5 isr=[]->[3] elr=[2,3]->[2] Offline->Online <- broker 3 came back and serves
-12 changed leader=3->-1 leaderEpoch=3->4 partitionEpoch=5->6 isr=[3]->[] elr=[2]->[] Online->Offline <- broker 3 shuts down in order
-13 changed leader=-1->1 leaderEpoch=4->5 partitionEpoch=6->7 isr=[]->[1] leaderRecoveryState=RECOVERED->RECOVERING Offline->Online <- operator alice asked for an unclean election; records may be lost
-14 changed partitionEpoch=7->8 leaderRecoveryState=RECOVERING->RECOVERED <- leader 1 has recovered from an unclean election
-15 changed partitionEpoch=8->9 replicas=[1,2,3]->[4,5,1,2,3] addingReplicas=[]->[4,5] removingReplicas=[]->[1,2,3] <- operator alice moved the replicas to [4,5]
-16 changed leader=1->4 leaderEpoch=5->6 partitionEpoch=9->10 replicas=[4,5,1,2,3]->[4,5] isr=[1]->[4,5] addingReplicas=[4,5]->[] removingReplicas=[1,2,3]->[] <- leader 1 has the new replicas in sync: the move is complete
-17 changed leader=4->5 leaderEpoch=6->7 partitionEpoch=10->11 <- leadership went back to the preferred replica by itself
-18 removed Online->Offline->NonExistent <- operator alice deleted the topic
-19 replica_deletion_failed broker=?->5 failure=?->read-only file system <- broker 5 could not remove its data
-20 replica_deleted broker=?->4 <- broker 4 removed its data`
+	const want = `6 created leader=?->1 leaderEpoch=?->0 partitionEpoch=?->0 replicas=?->[1,2,3] isr=?->[1,2,3] NonExistent->New->Online 1:NonExistent->New->Online 2:NonExistent->New->Online 3:NonExistent->New->Online <- operator alice created the topic (request r-1)
+8 changed partitionEpoch=0->1 isr=[1,2,3]->[1,2] <- leader 1 shrank the ISR: broker 3 fell behind
+9 changed partitionEpoch=1->2 isr=[1,2]->[1,2,3] <- leader 1 expanded the ISR: broker 3 caught up
+11 changed leader=1->2 leaderEpoch=0->1 partitionEpoch=2->3 isr=[1,2,3]->[2,3] <- broker 1's session ended
+12 replica_state 1:Online->Offline(is fenced) <- broker 1's session ended
+13 changed leader=2->-1 leaderEpoch=1->2 partitionEpoch=3->4 isr=[2,3]->[] elr=[]->[2,3] Online->Offline <- the sessions of brokers 2, 3 ended
+14 replica_state 2:Online->Offline(is fenced) <- broker 2's session ended
+15 replica_state 3:Online->Offline(is fenced) <- broker 3's session ended
+16 replica_state 3:Offline->Online <- broker 3 came back and serves
+17 changed leader=-1->3 leaderEpoch=2->3 partitionEpoch=4->5 isr=[]->[3] elr=[2,3]->[2] Offline->Online <- broker 3 came back and serves
+18 changed leader=3->-1 leaderEpoch=3->4 partitionEpoch=5->6 isr=[3]->[] elr=[2]->[] Online->Offline <- broker 3 shuts down in order
+19 replica_state 3:Online->Offline(is shutting down) <- broker 3 shuts down in order
+20 replica_state 1:Offline->Online <- broker 1 came back and serves
+21 changed leader=-1->1 leaderEpoch=4->5 partitionEpoch=6->7 isr=[]->[1] leaderRecoveryState=RECOVERED->RECOVERING Offline->Online <- operator alice asked for an unclean election; records may be lost
+22 changed partitionEpoch=7->8 leaderRecoveryState=RECOVERING->RECOVERED <- leader 1 has recovered from an unclean election
+23 changed partitionEpoch=8->9 replicas=[1,2,3]->[4,5,1,2,3] addingReplicas=[]->[4,5] removingReplicas=[]->[1,2,3] 4:NonExistent->New 5:NonExistent->New <- operator alice moved the replicas to [4,5]
+24 changed leader=1->4 leaderEpoch=5->6 partitionEpoch=9->10 replicas=[4,5,1,2,3]->[4,5] isr=[1]->[4,5] addingReplicas=[4,5]->[] removingReplicas=[1,2,3]->[] 1:Online->Offline->DeletionStarted->DeletionSuccessful->NonExistent 2:Offline->DeletionStarted->DeletionSuccessful->NonExistent 3:Offline->DeletionStarted->DeletionSuccessful->NonExistent 4:New->Online 5:New->Online <- leader 1 has the new replicas in sync: the move is complete
+25 changed leader=4->5 leaderEpoch=6->7 partitionEpoch=10->11 <- leadership went back to the preferred replica by itself
+26 removed Online->Offline 4:Online->Offline->DeletionStarted 5:Online->Offline->DeletionStarted <- operator alice deleted the topic
+27 replica_deletion_failed broker=?->5 failure=?->read-only file system 5:DeletionStarted->DeletionIneligible(read-only file system) <- broker 5 could not remove its data
+28 replica_deleted broker=?->4 4:DeletionStarted->DeletionSuccessful <- broker 4 removed its data
+29 replica_deleted broker=?->5 5:DeletionIneligible->Offline->DeletionStarted->DeletionSuccessful <- broker 5 removed its data`
 	c := lifeOfAPartition(t)
 	if got := follow(t, NewTracker(topicID(1), 0), c.entries...); got != want {
 		t.Errorf("told:\n%s\nexpected:\n%s", got, want)
@@ -165,17 +201,17 @@ func TestValuesBehindAGapAreNotGuessed(t *testing.T) {
 	c := lifeOfAPartition(t)
 	tracker := NewTracker(topicID(1), 0)
 	tracker.Gap()
-	rest := c.entries[8:10] // the unclean election, the recovery
-	if got, want := follow(t, tracker, rest...), `13 changed leader=?->1 isr=?->[1] leaderRecoveryState=?->RECOVERING Online <- operator alice asked for an unclean election; records may be lost
-14 changed leaderRecoveryState=RECOVERING->RECOVERED <- leader 1 has recovered from an unclean election`; got != want {
+	rest := c.entries[10:12] // the unclean election, the recovery
+	if got, want := follow(t, tracker, rest...), `21 changed leader=?->1 isr=?->[1] leaderRecoveryState=?->RECOVERING Online <- operator alice asked for an unclean election; records may be lost
+22 changed leaderRecoveryState=RECOVERING->RECOVERED <- leader 1 has recovered from an unclean election`; got != want {
 		t.Errorf("told:\n%s\nexpected:\n%s", got, want)
 	}
 	seeded := tracker.Seed(image.Partition{
 		Replicas: []image.BrokerID{1, 2, 3}, ISR: []image.BrokerID{1}, Leader: 1, LeaderEpoch: 5, PartitionEpoch: 8,
 	})
-	if got, want := follow(t, seeded, c.entries[8:11]...), `13 changed leader=?->1 leaderEpoch=4->5 partitionEpoch=6->7 isr=?->[1] leaderRecoveryState=?->RECOVERING Online <- operator alice asked for an unclean election; records may be lost
-14 changed partitionEpoch=7->8 leaderRecoveryState=RECOVERING->RECOVERED <- leader 1 has recovered from an unclean election
-15 changed partitionEpoch=8->9 replicas=[1,2,3]->[4,5,1,2,3] addingReplicas=[]->[4,5] removingReplicas=[]->[1,2,3] <- operator alice moved the replicas to [4,5]`; got != want {
+	if got, want := follow(t, seeded, c.entries[10:13]...), `21 changed leader=?->1 leaderEpoch=4->5 partitionEpoch=6->7 isr=?->[1] leaderRecoveryState=?->RECOVERING Online <- operator alice asked for an unclean election; records may be lost
+22 changed partitionEpoch=7->8 leaderRecoveryState=RECOVERING->RECOVERED <- leader 1 has recovered from an unclean election
+23 changed partitionEpoch=8->9 replicas=[1,2,3]->[4,5,1,2,3] addingReplicas=[]->[4,5] removingReplicas=[]->[1,2,3] <- operator alice moved the replicas to [4,5]`; got != want {
 		t.Errorf("told:\n%s\nexpected:\n%s", got, want)
 	}
 }

@@ -39,7 +39,26 @@ func (s sentence) text() string {
 	case controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED:
 		return fmt.Sprintf("broker %d could not remove its data", s.new("broker").GetNumber())
 	}
+	if text, ok := s.registration(); ok {
+		return text
+	}
 	return s.change()
+}
+
+// registration is the cause of a replica's new state that comes from the registration of its broker alone.
+func (s sentence) registration() (string, bool) {
+	if s.e.GetKind() != controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_STATE || s.e.GetReason() != metadatapb.ChangeReason_CHANGE_REASON_UNSPECIFIED {
+		return "", false
+	}
+	switch s.e.GetCause().GetName() {
+	case "RegisterBroker":
+		return s.about(" registered"), true
+	case "UnregisterBroker":
+		return s.operator() + " unregistered " + s.about(""), true
+	case "ReportDeletions":
+		return s.about(" removed its data of other partitions of the topic"), true
+	}
+	return "", false
 }
 
 // change is the cause of a PartitionChange: its reason says what happened, the cause who asked.
@@ -159,6 +178,9 @@ func (s sentence) isBackground() bool {
 func (s sentence) about(what string) string {
 	if c := s.e.GetCause(); c.BrokerId != nil {
 		return "broker " + strconv.Itoa(int(c.GetBrokerId())) + what
+	}
+	if s.e.GetKind() == controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_STATE && len(s.e.GetReplicaStates()) == 1 {
+		return "broker " + strconv.Itoa(int(s.e.GetReplicaStates()[0].GetBrokerId())) + what
 	}
 	gone := s.left("isr")
 	for _, f := range []string{"elr", "lastKnownElr"} {

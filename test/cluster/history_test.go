@@ -10,10 +10,16 @@ import (
 	"github.com/quorate/quorate/test/cluster"
 )
 
-// historyOf is what one controller tells of a partition, from its own history.
-func historyOf(o operator, node int, args string) string {
+// historyOf is what one controller tells of a partition, from its own history. One that has just been started may not answer yet.
+func historyOf(o operator, node int, args string) (head, events string, err error) {
 	o.t.Helper()
-	return o.does(fmt.Sprintf("metadata history %s --node %d", args, node), 0)
+	out, errs, code := o.c.CLI(o.t, strings.Fields(fmt.Sprintf("metadata history %s --node %d", args, node))...)
+	if code != 0 {
+		return "", "", fmt.Errorf("exit %d: %s", code, errs)
+	}
+	// The first line names the newest offset, which differs from moment to moment.
+	head, events, _ = strings.Cut(out, "\n")
+	return head, events, nil
 }
 
 // sameHistory waits until all controllers tell the same of a partition, complete from the first record, up to an event.
@@ -23,8 +29,10 @@ func sameHistory(o operator, args, until string) string {
 	cluster.Eventually(o.t, 60*time.Second, "equal histories of "+args, func() error {
 		text = ""
 		for _, id := range o.c.IDs("controller") {
-			// The first line names the newest offset, which differs from moment to moment.
-			head, events, _ := strings.Cut(historyOf(o, id, args), "\n")
+			head, events, err := historyOf(o, id, args)
+			if err != nil {
+				return fmt.Errorf("node %d: %w", id, err)
+			}
 			if !strings.HasSuffix(head, "complete from offset 0") || !strings.Contains(events, until) {
 				return fmt.Errorf("node %d:\n%s\n%s", id, head, events)
 			}
@@ -66,12 +74,13 @@ func TestHistoryOfAPartition(t *testing.T) {
 		o.does(fmt.Sprintf("topic create filler-%d --partitions 1 --replication-factor 1 --no-wait", i), 0)
 	}
 	c.Restart(t, dead)
+	c.AwaitReady(t, dead, 60*time.Second)
 
 	told := sameHistory(o, "orders-0", "asked for the preferred leader")
 	next := 0
 	for _, want := range []string{
 		"created leader=3 leaderEpoch=0 partitionEpoch=0 replicas=[3,1,2] isr=[3,1,2]",
-		"state=NonExistent->New->Online  <- operator ANONYMOUS created the topic",
+		"state=NonExistent->New->Online replicas 1,2,3:NonExistent->New->Online  <- operator ANONYMOUS created the topic",
 		"<- operator ANONYMOUS moved the replicas to [3,1]",
 		"the move is complete",
 		"changed leader=3->1 leaderEpoch=",
@@ -115,8 +124,8 @@ func deletedTopicIsTold(o operator, told string) {
 	id := topics[0].TopicID
 	o.does("topic delete orders --wait=data", 0)
 	o.does("metadata history orders-0", 1, "error: UNKNOWN_TOPIC_OR_PARTITION", id)
-	gone := sameHistory(o, "0 --topic-id "+id, "broker 1 removed its data")
-	if !strings.HasPrefix(gone, strings.TrimSuffix(told, "\n")) || !strings.Contains(gone, "removed state=Online->Offline->NonExistent  <- operator ANONYMOUS deleted the topic") {
+	gone := sameHistory(o, "0 --topic-id "+id, "state=Offline->NonExistent")
+	if !strings.HasPrefix(gone, strings.TrimSuffix(told, "\n")) || !strings.Contains(gone, "removed state=Online->Offline replicas 1,2,3:Online->Offline->DeletionStarted  <- operator ANONYMOUS deleted the topic") {
 		o.t.Errorf("after the deletion:\n%s", gone)
 	}
 	o.does("topic create orders --partitions 1 --replication-factor 2", 0)

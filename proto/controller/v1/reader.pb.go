@@ -152,6 +152,8 @@ const (
 	PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETED PartitionEventKind = 4
 	// A broker could not remove its data of the deleted topic.
 	PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED PartitionEventKind = 5
+	// The partition did not change, but what a broker's registration means for its replica did.
+	PartitionEventKind_PARTITION_EVENT_KIND_REPLICA_STATE PartitionEventKind = 6
 )
 
 // Enum value maps for PartitionEventKind.
@@ -163,6 +165,7 @@ var (
 		3: "PARTITION_EVENT_KIND_REMOVED",
 		4: "PARTITION_EVENT_KIND_REPLICA_DELETED",
 		5: "PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED",
+		6: "PARTITION_EVENT_KIND_REPLICA_STATE",
 	}
 	PartitionEventKind_value = map[string]int32{
 		"PARTITION_EVENT_KIND_UNSPECIFIED":             0,
@@ -171,6 +174,7 @@ var (
 		"PARTITION_EVENT_KIND_REMOVED":                 3,
 		"PARTITION_EVENT_KIND_REPLICA_DELETED":         4,
 		"PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED": 5,
+		"PARTITION_EVENT_KIND_REPLICA_STATE":           6,
 	}
 )
 
@@ -1806,8 +1810,10 @@ type PartitionEvent struct {
 	// The cause in words.
 	Text            string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
 	ControllerEpoch uint64 `protobuf:"varint,9,opt,name=controller_epoch,json=controllerEpoch,proto3" json:"controller_epoch,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Replicas whose state the record changes, by broker; empty behind a gap, where the brokers' states are not known.
+	ReplicaStates []*ReplicaTransition `protobuf:"bytes,10,rep,name=replica_states,json=replicaStates,proto3" json:"replica_states,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionEvent) Reset() {
@@ -1903,6 +1909,76 @@ func (x *PartitionEvent) GetControllerEpoch() uint64 {
 	return 0
 }
 
+func (x *PartitionEvent) GetReplicaStates() []*ReplicaTransition {
+	if x != nil {
+		return x.ReplicaStates
+	}
+	return nil
+}
+
+// ReplicaTransition is the way of a replica through its states.
+type ReplicaTransition struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	BrokerId int32                  `protobuf:"varint,1,opt,name=broker_id,json=brokerId,proto3" json:"broker_id,omitempty"`
+	// In order, the one before the record first.
+	States []string `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
+	// Why the last one is offline or ineligible; empty otherwise.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaTransition) Reset() {
+	*x = ReplicaTransition{}
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaTransition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaTransition) ProtoMessage() {}
+
+func (x *ReplicaTransition) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaTransition.ProtoReflect.Descriptor instead.
+func (*ReplicaTransition) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ReplicaTransition) GetBrokerId() int32 {
+	if x != nil {
+		return x.BrokerId
+	}
+	return 0
+}
+
+func (x *ReplicaTransition) GetStates() []string {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ReplicaTransition) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // FieldChange is a field of a partition before and after.
 type FieldChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1918,7 +1994,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2006,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[25]
+	mi := &file_controller_v1_reader_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2019,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{25}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FieldChange) GetField() string {
@@ -1981,7 +2057,7 @@ type HistoryValue struct {
 
 func (x *HistoryValue) Reset() {
 	*x = HistoryValue{}
-	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2069,7 @@ func (x *HistoryValue) String() string {
 func (*HistoryValue) ProtoMessage() {}
 
 func (x *HistoryValue) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[26]
+	mi := &file_controller_v1_reader_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2082,7 @@ func (x *HistoryValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryValue.ProtoReflect.Descriptor instead.
 func (*HistoryValue) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{26}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HistoryValue) GetKind() isHistoryValue_Kind {
@@ -2075,7 +2151,7 @@ type ListBrokersRequest struct {
 
 func (x *ListBrokersRequest) Reset() {
 	*x = ListBrokersRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[27]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2163,7 @@ func (x *ListBrokersRequest) String() string {
 func (*ListBrokersRequest) ProtoMessage() {}
 
 func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[27]
+	mi := &file_controller_v1_reader_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2176,7 @@ func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersRequest.ProtoReflect.Descriptor instead.
 func (*ListBrokersRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{27}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListBrokersRequest) GetOptions() *ReadOptions {
@@ -2123,7 +2199,7 @@ type ListBrokersResponse struct {
 
 func (x *ListBrokersResponse) Reset() {
 	*x = ListBrokersResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[28]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2211,7 @@ func (x *ListBrokersResponse) String() string {
 func (*ListBrokersResponse) ProtoMessage() {}
 
 func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[28]
+	mi := &file_controller_v1_reader_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2224,7 @@ func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersResponse.ProtoReflect.Descriptor instead.
 func (*ListBrokersResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{28}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListBrokersResponse) GetMetadataOffset() int64 {
@@ -2195,7 +2271,7 @@ type BrokerDescription struct {
 
 func (x *BrokerDescription) Reset() {
 	*x = BrokerDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[29]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2283,7 @@ func (x *BrokerDescription) String() string {
 func (*BrokerDescription) ProtoMessage() {}
 
 func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[29]
+	mi := &file_controller_v1_reader_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2296,7 @@ func (x *BrokerDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokerDescription.ProtoReflect.Descriptor instead.
 func (*BrokerDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{29}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BrokerDescription) GetRegistration() *v1.RegisterBroker {
@@ -2276,7 +2352,7 @@ type ListReassignmentsRequest struct {
 
 func (x *ListReassignmentsRequest) Reset() {
 	*x = ListReassignmentsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[30]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2364,7 @@ func (x *ListReassignmentsRequest) String() string {
 func (*ListReassignmentsRequest) ProtoMessage() {}
 
 func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[30]
+	mi := &file_controller_v1_reader_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2377,7 @@ func (x *ListReassignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{30}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListReassignmentsRequest) GetOptions() *ReadOptions {
@@ -2329,7 +2405,7 @@ type ListReassignmentsResponse struct {
 
 func (x *ListReassignmentsResponse) Reset() {
 	*x = ListReassignmentsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[31]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2417,7 @@ func (x *ListReassignmentsResponse) String() string {
 func (*ListReassignmentsResponse) ProtoMessage() {}
 
 func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[31]
+	mi := &file_controller_v1_reader_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2430,7 @@ func (x *ListReassignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReassignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListReassignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{31}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
@@ -2384,7 +2460,7 @@ type Reassignment struct {
 
 func (x *Reassignment) Reset() {
 	*x = Reassignment{}
-	mi := &file_controller_v1_reader_proto_msgTypes[32]
+	mi := &file_controller_v1_reader_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2472,7 @@ func (x *Reassignment) String() string {
 func (*Reassignment) ProtoMessage() {}
 
 func (x *Reassignment) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[32]
+	mi := &file_controller_v1_reader_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2485,7 @@ func (x *Reassignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reassignment.ProtoReflect.Descriptor instead.
 func (*Reassignment) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{32}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Reassignment) GetTopic() string {
@@ -2443,7 +2519,7 @@ type DescribeConfigsRequest struct {
 
 func (x *DescribeConfigsRequest) Reset() {
 	*x = DescribeConfigsRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[33]
+	mi := &file_controller_v1_reader_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2531,7 @@ func (x *DescribeConfigsRequest) String() string {
 func (*DescribeConfigsRequest) ProtoMessage() {}
 
 func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[33]
+	mi := &file_controller_v1_reader_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2544,7 @@ func (x *DescribeConfigsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsRequest.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{33}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DescribeConfigsRequest) GetOptions() *ReadOptions {
@@ -2496,7 +2572,7 @@ type ConfigResource struct {
 
 func (x *ConfigResource) Reset() {
 	*x = ConfigResource{}
-	mi := &file_controller_v1_reader_proto_msgTypes[34]
+	mi := &file_controller_v1_reader_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2584,7 @@ func (x *ConfigResource) String() string {
 func (*ConfigResource) ProtoMessage() {}
 
 func (x *ConfigResource) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[34]
+	mi := &file_controller_v1_reader_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2597,7 @@ func (x *ConfigResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResource.ProtoReflect.Descriptor instead.
 func (*ConfigResource) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{34}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConfigResource) GetType() v1.ResourceType {
@@ -2549,7 +2625,7 @@ type DescribeConfigsResponse struct {
 
 func (x *DescribeConfigsResponse) Reset() {
 	*x = DescribeConfigsResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[35]
+	mi := &file_controller_v1_reader_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2637,7 @@ func (x *DescribeConfigsResponse) String() string {
 func (*DescribeConfigsResponse) ProtoMessage() {}
 
 func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[35]
+	mi := &file_controller_v1_reader_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2650,7 @@ func (x *DescribeConfigsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeConfigsResponse.ProtoReflect.Descriptor instead.
 func (*DescribeConfigsResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{35}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DescribeConfigsResponse) GetMetadataOffset() int64 {
@@ -2604,7 +2680,7 @@ type ConfigResourceDescription struct {
 
 func (x *ConfigResourceDescription) Reset() {
 	*x = ConfigResourceDescription{}
-	mi := &file_controller_v1_reader_proto_msgTypes[36]
+	mi := &file_controller_v1_reader_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2692,7 @@ func (x *ConfigResourceDescription) String() string {
 func (*ConfigResourceDescription) ProtoMessage() {}
 
 func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[36]
+	mi := &file_controller_v1_reader_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2705,7 @@ func (x *ConfigResourceDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResourceDescription.ProtoReflect.Descriptor instead.
 func (*ConfigResourceDescription) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{36}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfigResourceDescription) GetType() v1.ResourceType {
@@ -2671,7 +2747,7 @@ type EffectiveConfig struct {
 
 func (x *EffectiveConfig) Reset() {
 	*x = EffectiveConfig{}
-	mi := &file_controller_v1_reader_proto_msgTypes[37]
+	mi := &file_controller_v1_reader_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2759,7 @@ func (x *EffectiveConfig) String() string {
 func (*EffectiveConfig) ProtoMessage() {}
 
 func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[37]
+	mi := &file_controller_v1_reader_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2772,7 @@ func (x *EffectiveConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectiveConfig.ProtoReflect.Descriptor instead.
 func (*EffectiveConfig) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{37}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EffectiveConfig) GetName() string {
@@ -2731,7 +2807,7 @@ type DumpImageRequest struct {
 
 func (x *DumpImageRequest) Reset() {
 	*x = DumpImageRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[38]
+	mi := &file_controller_v1_reader_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2819,7 @@ func (x *DumpImageRequest) String() string {
 func (*DumpImageRequest) ProtoMessage() {}
 
 func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[38]
+	mi := &file_controller_v1_reader_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2832,7 @@ func (x *DumpImageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageRequest.ProtoReflect.Descriptor instead.
 func (*DumpImageRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{38}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DumpImageRequest) GetOptions() *ReadOptions {
@@ -2782,7 +2858,7 @@ type DumpImageResponse struct {
 
 func (x *DumpImageResponse) Reset() {
 	*x = DumpImageResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[39]
+	mi := &file_controller_v1_reader_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2870,7 @@ func (x *DumpImageResponse) String() string {
 func (*DumpImageResponse) ProtoMessage() {}
 
 func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[39]
+	mi := &file_controller_v1_reader_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2883,7 @@ func (x *DumpImageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpImageResponse.ProtoReflect.Descriptor instead.
 func (*DumpImageResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{39}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DumpImageResponse) GetData() []byte {
@@ -2825,7 +2901,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[40]
+	mi := &file_controller_v1_reader_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2913,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[40]
+	mi := &file_controller_v1_reader_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2926,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{40}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{41}
 }
 
 type NodeStatusResponse struct {
@@ -2882,7 +2958,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[41]
+	mi := &file_controller_v1_reader_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +2970,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[41]
+	mi := &file_controller_v1_reader_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +2983,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{41}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeStatusResponse) GetClusterId() string {
@@ -3029,7 +3105,7 @@ type QuorumMember struct {
 
 func (x *QuorumMember) Reset() {
 	*x = QuorumMember{}
-	mi := &file_controller_v1_reader_proto_msgTypes[42]
+	mi := &file_controller_v1_reader_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3117,7 @@ func (x *QuorumMember) String() string {
 func (*QuorumMember) ProtoMessage() {}
 
 func (x *QuorumMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[42]
+	mi := &file_controller_v1_reader_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3130,7 @@ func (x *QuorumMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumMember.ProtoReflect.Descriptor instead.
 func (*QuorumMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{42}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QuorumMember) GetNodeId() int32 {
@@ -3103,7 +3179,7 @@ type WaitMetadataRequest struct {
 
 func (x *WaitMetadataRequest) Reset() {
 	*x = WaitMetadataRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[43]
+	mi := &file_controller_v1_reader_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3191,7 @@ func (x *WaitMetadataRequest) String() string {
 func (*WaitMetadataRequest) ProtoMessage() {}
 
 func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[43]
+	mi := &file_controller_v1_reader_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3204,7 @@ func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WaitMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{43}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WaitMetadataRequest) GetMetadataOffset() int64 {
@@ -3154,7 +3230,7 @@ type WaitMetadataResponse struct {
 
 func (x *WaitMetadataResponse) Reset() {
 	*x = WaitMetadataResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[44]
+	mi := &file_controller_v1_reader_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3242,7 @@ func (x *WaitMetadataResponse) String() string {
 func (*WaitMetadataResponse) ProtoMessage() {}
 
 func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[44]
+	mi := &file_controller_v1_reader_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3255,7 @@ func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WaitMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{44}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WaitMetadataResponse) GetMetadataOffset() int64 {
@@ -3308,7 +3384,7 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x06former\x18\x06 \x03(\v2\".quorate.controller.v1.FormerTopicR\x06former\"O\n" +
 	"\vFormerTopic\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12%\n" +
-	"\x0ecreated_offset\x18\x02 \x01(\x03R\rcreatedOffset\"\x93\x03\n" +
+	"\x0ecreated_offset\x18\x02 \x01(\x03R\rcreatedOffset\"\xe4\x03\n" +
 	"\x0ePartitionEvent\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x03R\x06timeMs\x12=\n" +
@@ -3318,7 +3394,13 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\x0e2!.quorate.metadata.v1.ChangeReasonR\x06reason\x120\n" +
 	"\x05cause\x18\a \x01(\v2\x1a.quorate.metadata.v1.CauseR\x05cause\x12\x12\n" +
 	"\x04text\x18\b \x01(\tR\x04text\x12)\n" +
-	"\x10controller_epoch\x18\t \x01(\x04R\x0fcontrollerEpoch\"\x91\x01\n" +
+	"\x10controller_epoch\x18\t \x01(\x04R\x0fcontrollerEpoch\x12O\n" +
+	"\x0ereplica_states\x18\n" +
+	" \x03(\v2(.quorate.controller.v1.ReplicaTransitionR\rreplicaStates\"`\n" +
+	"\x11ReplicaTransition\x12\x1b\n" +
+	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12\x16\n" +
+	"\x06states\x18\x02 \x03(\tR\x06states\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x91\x01\n" +
 	"\vFieldChange\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x125\n" +
 	"\x03old\x18\x02 \x01(\v2#.quorate.controller.v1.HistoryValueR\x03old\x125\n" +
@@ -3419,14 +3501,15 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\x15REPLICA_STATE_OFFLINE\x10\x03\x12\"\n" +
 	"\x1eREPLICA_STATE_DELETION_STARTED\x10\x04\x12%\n" +
 	"!REPLICA_STATE_DELETION_INELIGIBLE\x10\x05\x12%\n" +
-	"!REPLICA_STATE_DELETION_SUCCESSFUL\x10\x06*\xfc\x01\n" +
+	"!REPLICA_STATE_DELETION_SUCCESSFUL\x10\x06*\xa4\x02\n" +
 	"\x12PartitionEventKind\x12$\n" +
 	" PARTITION_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cPARTITION_EVENT_KIND_CREATED\x10\x01\x12 \n" +
 	"\x1cPARTITION_EVENT_KIND_CHANGED\x10\x02\x12 \n" +
 	"\x1cPARTITION_EVENT_KIND_REMOVED\x10\x03\x12(\n" +
 	"$PARTITION_EVENT_KIND_REPLICA_DELETED\x10\x04\x120\n" +
-	",PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED\x10\x05*\xb0\x01\n" +
+	",PARTITION_EVENT_KIND_REPLICA_DELETION_FAILED\x10\x05\x12&\n" +
+	"\"PARTITION_EVENT_KIND_REPLICA_STATE\x10\x06*\xb0\x01\n" +
 	"\fConfigSource\x12\x1d\n" +
 	"\x19CONFIG_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONFIG_SOURCE_TOPIC\x10\x01\x12\x18\n" +
@@ -3462,7 +3545,7 @@ func file_controller_v1_reader_proto_rawDescGZIP() []byte {
 }
 
 var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_controller_v1_reader_proto_goTypes = []any{
 	(PartitionState)(0),               // 0: quorate.controller.v1.PartitionState
 	(ReplicaState)(0),                 // 1: quorate.controller.v1.ReplicaState
@@ -3493,43 +3576,44 @@ var file_controller_v1_reader_proto_goTypes = []any{
 	(*HistoryHead)(nil),               // 26: quorate.controller.v1.HistoryHead
 	(*FormerTopic)(nil),               // 27: quorate.controller.v1.FormerTopic
 	(*PartitionEvent)(nil),            // 28: quorate.controller.v1.PartitionEvent
-	(*FieldChange)(nil),               // 29: quorate.controller.v1.FieldChange
-	(*HistoryValue)(nil),              // 30: quorate.controller.v1.HistoryValue
-	(*ListBrokersRequest)(nil),        // 31: quorate.controller.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),       // 32: quorate.controller.v1.ListBrokersResponse
-	(*BrokerDescription)(nil),         // 33: quorate.controller.v1.BrokerDescription
-	(*ListReassignmentsRequest)(nil),  // 34: quorate.controller.v1.ListReassignmentsRequest
-	(*ListReassignmentsResponse)(nil), // 35: quorate.controller.v1.ListReassignmentsResponse
-	(*Reassignment)(nil),              // 36: quorate.controller.v1.Reassignment
-	(*DescribeConfigsRequest)(nil),    // 37: quorate.controller.v1.DescribeConfigsRequest
-	(*ConfigResource)(nil),            // 38: quorate.controller.v1.ConfigResource
-	(*DescribeConfigsResponse)(nil),   // 39: quorate.controller.v1.DescribeConfigsResponse
-	(*ConfigResourceDescription)(nil), // 40: quorate.controller.v1.ConfigResourceDescription
-	(*EffectiveConfig)(nil),           // 41: quorate.controller.v1.EffectiveConfig
-	(*DumpImageRequest)(nil),          // 42: quorate.controller.v1.DumpImageRequest
-	(*DumpImageResponse)(nil),         // 43: quorate.controller.v1.DumpImageResponse
-	(*NodeStatusRequest)(nil),         // 44: quorate.controller.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),        // 45: quorate.controller.v1.NodeStatusResponse
-	(*QuorumMember)(nil),              // 46: quorate.controller.v1.QuorumMember
-	(*WaitMetadataRequest)(nil),       // 47: quorate.controller.v1.WaitMetadataRequest
-	(*WaitMetadataResponse)(nil),      // 48: quorate.controller.v1.WaitMetadataResponse
-	(*v1.Partition)(nil),              // 49: quorate.metadata.v1.Partition
-	(*EntryFrame)(nil),                // 50: quorate.controller.v1.EntryFrame
-	(v1.ChangeReason)(0),              // 51: quorate.metadata.v1.ChangeReason
-	(*v1.Cause)(nil),                  // 52: quorate.metadata.v1.Cause
-	(*v1.BrokerIds)(nil),              // 53: quorate.metadata.v1.BrokerIds
-	(*v1.RegisterBroker)(nil),         // 54: quorate.metadata.v1.RegisterBroker
-	(v1.ResourceType)(0),              // 55: quorate.metadata.v1.ResourceType
-	(*Error)(nil),                     // 56: quorate.controller.v1.Error
-	(*ActiveController)(nil),          // 57: quorate.controller.v1.ActiveController
-	(*v1.RemovedController)(nil),      // 58: quorate.metadata.v1.RemovedController
+	(*ReplicaTransition)(nil),         // 29: quorate.controller.v1.ReplicaTransition
+	(*FieldChange)(nil),               // 30: quorate.controller.v1.FieldChange
+	(*HistoryValue)(nil),              // 31: quorate.controller.v1.HistoryValue
+	(*ListBrokersRequest)(nil),        // 32: quorate.controller.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),       // 33: quorate.controller.v1.ListBrokersResponse
+	(*BrokerDescription)(nil),         // 34: quorate.controller.v1.BrokerDescription
+	(*ListReassignmentsRequest)(nil),  // 35: quorate.controller.v1.ListReassignmentsRequest
+	(*ListReassignmentsResponse)(nil), // 36: quorate.controller.v1.ListReassignmentsResponse
+	(*Reassignment)(nil),              // 37: quorate.controller.v1.Reassignment
+	(*DescribeConfigsRequest)(nil),    // 38: quorate.controller.v1.DescribeConfigsRequest
+	(*ConfigResource)(nil),            // 39: quorate.controller.v1.ConfigResource
+	(*DescribeConfigsResponse)(nil),   // 40: quorate.controller.v1.DescribeConfigsResponse
+	(*ConfigResourceDescription)(nil), // 41: quorate.controller.v1.ConfigResourceDescription
+	(*EffectiveConfig)(nil),           // 42: quorate.controller.v1.EffectiveConfig
+	(*DumpImageRequest)(nil),          // 43: quorate.controller.v1.DumpImageRequest
+	(*DumpImageResponse)(nil),         // 44: quorate.controller.v1.DumpImageResponse
+	(*NodeStatusRequest)(nil),         // 45: quorate.controller.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),        // 46: quorate.controller.v1.NodeStatusResponse
+	(*QuorumMember)(nil),              // 47: quorate.controller.v1.QuorumMember
+	(*WaitMetadataRequest)(nil),       // 48: quorate.controller.v1.WaitMetadataRequest
+	(*WaitMetadataResponse)(nil),      // 49: quorate.controller.v1.WaitMetadataResponse
+	(*v1.Partition)(nil),              // 50: quorate.metadata.v1.Partition
+	(*EntryFrame)(nil),                // 51: quorate.controller.v1.EntryFrame
+	(v1.ChangeReason)(0),              // 52: quorate.metadata.v1.ChangeReason
+	(*v1.Cause)(nil),                  // 53: quorate.metadata.v1.Cause
+	(*v1.BrokerIds)(nil),              // 54: quorate.metadata.v1.BrokerIds
+	(*v1.RegisterBroker)(nil),         // 55: quorate.metadata.v1.RegisterBroker
+	(v1.ResourceType)(0),              // 56: quorate.metadata.v1.ResourceType
+	(*Error)(nil),                     // 57: quorate.controller.v1.Error
+	(*ActiveController)(nil),          // 58: quorate.controller.v1.ActiveController
+	(*v1.RemovedController)(nil),      // 59: quorate.metadata.v1.RemovedController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
 	4,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	7,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
 	8,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
 	9,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
-	49, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
+	50, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
 	0,  // 5: quorate.controller.v1.PartitionDescription.partition_state:type_name -> quorate.controller.v1.PartitionState
 	10, // 6: quorate.controller.v1.PartitionDescription.replica_states:type_name -> quorate.controller.v1.ReplicaStatus
 	1,  // 7: quorate.controller.v1.ReplicaStatus.state:type_name -> quorate.controller.v1.ReplicaState
@@ -3542,7 +3626,7 @@ var file_controller_v1_reader_proto_depIdxs = []int32{
 	4,  // 14: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	20, // 15: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
 	4,  // 16: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	50, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
+	51, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
 	23, // 18: quorate.controller.v1.ReadLogResponse.gap:type_name -> quorate.controller.v1.HistoryGap
 	4,  // 19: quorate.controller.v1.ReadHistoryRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	26, // 20: quorate.controller.v1.ReadHistoryResponse.head:type_name -> quorate.controller.v1.HistoryHead
@@ -3550,59 +3634,60 @@ var file_controller_v1_reader_proto_depIdxs = []int32{
 	23, // 22: quorate.controller.v1.ReadHistoryResponse.gap:type_name -> quorate.controller.v1.HistoryGap
 	27, // 23: quorate.controller.v1.HistoryHead.former:type_name -> quorate.controller.v1.FormerTopic
 	2,  // 24: quorate.controller.v1.PartitionEvent.kind:type_name -> quorate.controller.v1.PartitionEventKind
-	29, // 25: quorate.controller.v1.PartitionEvent.changes:type_name -> quorate.controller.v1.FieldChange
-	51, // 26: quorate.controller.v1.PartitionEvent.reason:type_name -> quorate.metadata.v1.ChangeReason
-	52, // 27: quorate.controller.v1.PartitionEvent.cause:type_name -> quorate.metadata.v1.Cause
-	30, // 28: quorate.controller.v1.FieldChange.old:type_name -> quorate.controller.v1.HistoryValue
-	30, // 29: quorate.controller.v1.FieldChange.new:type_name -> quorate.controller.v1.HistoryValue
-	53, // 30: quorate.controller.v1.HistoryValue.ids:type_name -> quorate.metadata.v1.BrokerIds
-	4,  // 31: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	33, // 32: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
-	54, // 33: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
-	4,  // 34: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	36, // 35: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
-	49, // 36: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
-	4,  // 37: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	38, // 38: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
-	55, // 39: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
-	40, // 40: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
-	55, // 41: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
-	56, // 42: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
-	41, // 43: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
-	3,  // 44: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
-	4,  // 45: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	57, // 46: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	46, // 47: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	58, // 48: quorate.controller.v1.NodeStatusResponse.removed:type_name -> quorate.metadata.v1.RemovedController
-	5,  // 49: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	31, // 50: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	34, // 51: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
-	37, // 52: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
-	11, // 53: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
-	15, // 54: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
-	18, // 55: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
-	21, // 56: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
-	24, // 57: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
-	42, // 58: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	44, // 59: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	47, // 60: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	6,  // 61: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	32, // 62: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	35, // 63: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
-	39, // 64: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
-	12, // 65: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
-	16, // 66: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
-	19, // 67: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
-	22, // 68: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
-	25, // 69: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
-	43, // 70: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	45, // 71: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	48, // 72: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	61, // [61:73] is the sub-list for method output_type
-	49, // [49:61] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	30, // 25: quorate.controller.v1.PartitionEvent.changes:type_name -> quorate.controller.v1.FieldChange
+	52, // 26: quorate.controller.v1.PartitionEvent.reason:type_name -> quorate.metadata.v1.ChangeReason
+	53, // 27: quorate.controller.v1.PartitionEvent.cause:type_name -> quorate.metadata.v1.Cause
+	29, // 28: quorate.controller.v1.PartitionEvent.replica_states:type_name -> quorate.controller.v1.ReplicaTransition
+	31, // 29: quorate.controller.v1.FieldChange.old:type_name -> quorate.controller.v1.HistoryValue
+	31, // 30: quorate.controller.v1.FieldChange.new:type_name -> quorate.controller.v1.HistoryValue
+	54, // 31: quorate.controller.v1.HistoryValue.ids:type_name -> quorate.metadata.v1.BrokerIds
+	4,  // 32: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	34, // 33: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
+	55, // 34: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
+	4,  // 35: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	37, // 36: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
+	50, // 37: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
+	4,  // 38: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	39, // 39: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
+	56, // 40: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
+	41, // 41: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
+	56, // 42: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
+	57, // 43: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
+	42, // 44: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
+	3,  // 45: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
+	4,  // 46: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
+	58, // 47: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	47, // 48: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
+	59, // 49: quorate.controller.v1.NodeStatusResponse.removed:type_name -> quorate.metadata.v1.RemovedController
+	5,  // 50: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	32, // 51: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	35, // 52: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	38, // 53: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	11, // 54: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
+	15, // 55: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
+	18, // 56: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
+	21, // 57: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
+	24, // 58: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
+	43, // 59: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	45, // 60: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	48, // 61: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	6,  // 62: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	33, // 63: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	36, // 64: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	40, // 65: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	12, // 66: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
+	16, // 67: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
+	19, // 68: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
+	22, // 69: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
+	25, // 70: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
+	44, // 71: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	46, // 72: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	49, // 73: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	62, // [62:74] is the sub-list for method output_type
+	50, // [50:62] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }
@@ -3619,20 +3704,20 @@ func file_controller_v1_reader_proto_init() {
 		(*ReadHistoryResponse_Event)(nil),
 		(*ReadHistoryResponse_Gap)(nil),
 	}
-	file_controller_v1_reader_proto_msgTypes[26].OneofWrappers = []any{
+	file_controller_v1_reader_proto_msgTypes[27].OneofWrappers = []any{
 		(*HistoryValue_Number)(nil),
 		(*HistoryValue_Ids)(nil),
 		(*HistoryValue_Text)(nil),
 	}
-	file_controller_v1_reader_proto_msgTypes[38].OneofWrappers = []any{}
-	file_controller_v1_reader_proto_msgTypes[41].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[39].OneofWrappers = []any{}
+	file_controller_v1_reader_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_reader_proto_rawDesc), len(file_controller_v1_reader_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

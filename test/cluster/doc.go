@@ -31,5 +31,6 @@
 //
 // # Goroutines
 //
-// Writers own theirs and stop with [Writers.Stop]. A Cluster may be used by several goroutines.
+// Writers own theirs and stop with [Writers.Stop]. A Cluster may be used by several goroutines. A test that waits on
+// conditions calls t.Parallel; one that looks at gaps, time limits or memory does not, and runs alone.
 package cluster

@@ -119,6 +119,7 @@ func fuzzedAPIs(im *image.Image) []fuzzed {
 		fuzzedAPI("UpdateFeatures", controller.UpdateFeatures,
 			&controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{{Name: image.FeatureEligibleLeaderReplicas, Type: 3}}},
 			&controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{{Name: image.FeatureMetadataVersion, Level: 1, Type: 1}}}),
+		fuzzedAPI("ConfirmLineage", controller.ConfirmLineage, &controllerpb.ConfirmLineageRequest{}),
 		fuzzedAPI("AllocateProducerIds", controller.AllocateProducerIds, &controllerpb.AllocateProducerIdsRequest{BrokerId: 1, BrokerEpoch: epoch(1)}),
 	}
 	apis[len(apis)-1].repeats = true

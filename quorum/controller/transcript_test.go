@@ -64,6 +64,10 @@ func (s *script) run() string {
 		return s.h.claim()
 	case "show":
 		return s.show()
+	case "follow-states":
+		return s.followStates()
+	case "remove-from-quorum":
+		return s.removeFromQuorum()
 	case "register":
 		return s.register()
 	case "heartbeat":

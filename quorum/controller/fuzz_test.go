@@ -49,17 +49,24 @@ func fuzzedAPI[Q any, P interface {
 	return f
 }
 
-// fuzzHarness has brokers and partitions in every state that decisions look at.
-func fuzzHarness(t fataler) *harness {
+// fuzzHarness has brokers and partitions in every state that decisions look at, with or without eligible leader replicas.
+func fuzzHarness(t fataler, elr bool) *harness {
 	h := newHarness(t)
 	h.defaults.MinInsyncReplicas = 2
+	if !elr {
+		h.defaults.EligibleLeaderReplicas, h.defaults.UncleanLeaderElection = 0, true
+	}
 	h.claim()
 	for id := range int32(6) {
 		h.startBroker(id, []string{"", "r1", "r2"}[id%3])
 	}
 	active := part(ids{0, 1, 2}, ids{0, 1, 2}, 0, 3, 5)
 	h.place("healthy", active)
-	h.place("shrunk", withELR(part(ids{1, 2, 3}, ids{1}, 1, 1, 2), ids{2, 3}, nil))
+	shrunk := part(ids{1, 2, 3}, ids{1}, 1, 1, 2)
+	if elr {
+		shrunk = withELR(shrunk, ids{2, 3}, nil)
+	}
+	h.place("shrunk", shrunk)
 	h.place("moving", moving(part(ids{4, 0, 1, 2}, ids{0, 1, 2}, 0, 1, 2), ids{4}, ids{2}, ids{0, 1, 2}))
 	h.place("recovering", recovering(part(ids{0, 3}, ids{0}, 0, 1, 2)))
 	h.place("alone", part(ids{5}, ids{5}, 5, 0, 0))
@@ -129,20 +136,22 @@ func fuzzedAPIs(im *image.Image) []fuzzed {
 // FuzzRequests gives any bytes to every decision that a request can reach: no panic, the records decode and replay, and
 // every invariant holds after each of them. What is asked for again writes nothing.
 func FuzzRequests(f *testing.F) {
-	start := fuzzHarness(f)
-	apis := fuzzedAPIs(start.image)
-	for i, a := range apis {
-		for _, s := range a.seeds {
-			raw, err := proto.Marshal(s)
-			if err != nil {
-				f.Fatal(err)
+	starts := map[bool]*harness{true: fuzzHarness(f, true), false: fuzzHarness(f, false)}
+	apis := fuzzedAPIs(starts[true].image)
+	for elr, start := range starts {
+		for i, a := range fuzzedAPIs(start.image) {
+			for _, s := range a.seeds {
+				raw, err := proto.Marshal(s)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(byte(i), elr, raw)
 			}
-			f.Add(byte(i), raw)
 		}
 	}
-	f.Fuzz(func(t *testing.T, which byte, raw []byte) {
+	f.Fuzz(func(t *testing.T, which byte, elr bool, raw []byte) {
 		a := apis[int(which)%len(apis)]
-		h := *start
+		h := *starts[elr]
 		h.t = t
 		d, ok := a.decide(h.view(), raw)
 		if !ok {

@@ -12,7 +12,7 @@ import (
 // controller told before; told again, nothing is written. Whether the node is a voter is Raft's business.
 //
 //	INCONSISTENT_CLUSTER_ID  the node was formatted for another cluster
-//	INVALID_REGISTRATION     id, incarnation, directory or listeners are malformed
+//	INVALID_REGISTRATION     id, incarnation, directory, listeners or names of features are malformed
 //	INVALID_VOTER_KEY        the node was removed from the quorum with this directory
 //	UNSUPPORTED_VERSION      a finalized feature level is outside the declared range
 func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (Decision[*controllerpb.RegisterControllerResponse], error) {

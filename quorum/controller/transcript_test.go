@@ -288,7 +288,7 @@ func (s *script) register() string {
 		req.PreviousBrokerEpoch = &previous
 	}
 	if s.has("rack") {
-		rack := s.text("rack", "")
+		rack := topicName(s.text("rack", ""))
 		req.Rack = &rack
 	}
 	if s.has("host") {

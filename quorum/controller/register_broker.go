@@ -119,11 +119,11 @@ func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 }
 
 func newRegistration(req *controllerpb.RegisterBrokerRequest) *metadatapb.RegisterBroker {
-	features := slices.Clone(req.GetFeatures())
+	features := plainFeatures(req.GetFeatures())
 	slices.SortFunc(features, compareFeatures)
 	return &metadatapb.RegisterBroker{
 		BrokerId: req.GetBrokerId(), IncarnationId: req.GetIncarnationId(), DirectoryId: req.GetDirectoryId(),
-		Listeners: req.GetListeners(), Rack: req.Rack, Features: features,
+		Listeners: plainListeners(req.GetListeners()), Rack: req.Rack, Features: features,
 		StopKind: req.GetStopKind(), PreviousBrokerEpoch: req.PreviousBrokerEpoch,
 	}
 }

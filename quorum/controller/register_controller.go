@@ -20,7 +20,7 @@ func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (De
 	if err := checkController(v, req); err != nil {
 		return Decision[*controllerpb.RegisterControllerResponse]{}, err
 	}
-	features := slices.Clone(req.GetFeatures())
+	features := plainFeatures(req.GetFeatures())
 	slices.SortFunc(features, compareFeatures)
 	if old, ok := v.Image.Controller(image.BrokerID(req.GetControllerId())); ok &&
 		slices.Equal(old.IncarnationID[:], req.GetIncarnationId()) && slices.Equal(old.DirectoryID[:], req.GetDirectoryId()) &&
@@ -29,7 +29,7 @@ func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (De
 	}
 	d.Records = []*metadatapb.Record{{Kind: &metadatapb.Record_RegisterController{RegisterController: &metadatapb.RegisterController{
 		ControllerId: req.GetControllerId(), IncarnationId: req.GetIncarnationId(), DirectoryId: req.GetDirectoryId(),
-		Listeners: req.GetListeners(), Features: features,
+		Listeners: plainListeners(req.GetListeners()), Features: features,
 	}}}}
 	return d, nil
 }

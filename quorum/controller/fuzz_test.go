@@ -130,7 +130,29 @@ func fuzzedAPIs(im *image.Image) []fuzzed {
 		fuzzedAPI("AllocateProducerIds", controller.AllocateProducerIds, &controllerpb.AllocateProducerIdsRequest{BrokerId: 1, BrokerEpoch: epoch(1)}),
 	}
 	apis[len(apis)-1].repeats = true
-	return apis
+	return append(apis, fuzzedMembership()...)
+}
+
+// fuzzedMembership are the requests about the quorum, which also see who is in it.
+func fuzzedMembership() []fuzzed {
+	q := controller.Quorum{Active: 1001, Members: []controller.QuorumMember{
+		{ID: 1001, DirectoryID: uuid("q1"), Address: "h:1", Voter: true, CaughtUp: true, Match: 9},
+		{ID: 1002, DirectoryID: uuid("q2"), Address: "h:2", Voter: true, CaughtUp: true, Match: 9},
+		{ID: 1003, DirectoryID: uuid("q3"), Address: "h:3", Voter: true},
+		{ID: 1004, DirectoryID: uuid("q4"), Address: "h:4"},
+	}}
+	to := int32(1002)
+	return []fuzzed{
+		fuzzedAPI("AddController", func(v controller.View, req *controllerpb.AddControllerRequest) (controller.Decision[controller.QuorumMember], error) {
+			return controller.AddController(v, q, req)
+		}, &controllerpb.AddControllerRequest{ControllerId: 1005, DirectoryId: uuid("q5").Bytes(), RaftAddress: "h:5"}),
+		fuzzedAPI("RemoveController", func(v controller.View, req *controllerpb.RemoveControllerRequest) (controller.Decision[controller.Removal], error) {
+			return controller.RemoveController(v, q, req)
+		}, &controllerpb.RemoveControllerRequest{ControllerId: 1003, DirectoryId: uuid("q3").Bytes()}, &controllerpb.RemoveControllerRequest{ControllerId: 1001, Force: true}),
+		fuzzedAPI("TransferLeadership", func(v controller.View, req *controllerpb.TransferLeadershipRequest) (controller.Decision[controller.QuorumMember], error) {
+			return controller.TransferLeadership(v, q, req)
+		}, &controllerpb.TransferLeadershipRequest{ControllerId: &to}),
+	}
 }
 
 // FuzzRequests gives any bytes to every decision that a request can reach: no panic, the records decode and replay, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/quorate/quorate/fsm/image"
@@ -14,11 +15,17 @@ import (
 	"github.com/quorate/quorate/quorum/env"
 )
 
-// deciding is a loop that is active over an empty log and sends nothing.
+// deciding is a loop that is active over a log of one record, at offset 0, and sends nothing.
 func deciding(fatal func(error)) *loop {
 	cfg := &Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), Limits: controller.DefaultLimits(), Fatal: fatal}
 	l := newLoop(cfg, &Metrics{}, &refusingRaft{}, emptyMachine{})
-	l.claim = &claim{committed: image.Empty(), pending: image.Empty()}
+	d := image.Empty().Fork()
+	level := &metadatapb.FeatureLevel{Name: image.FeatureMetadataVersion, Level: image.MetadataVersion}
+	if err := d.Replay(0, &metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: level}}); err != nil {
+		panic(err)
+	}
+	im := d.Seal(0, 0)
+	l.claim = &claim{committed: im, pending: im}
 	return l
 }
 
@@ -45,10 +52,10 @@ func TestDecidedIsNotToldBeforeItCommits(t *testing.T) {
 		}}
 	l.decide(change)
 	l.decide(look)
-	if saw != "2" || next != 1 {
-		t.Errorf("the next decision saw %q and would write at %d, want 2 and 1", saw, next)
+	if saw != "2" || next != 2 {
+		t.Errorf("the next decision saw %q and would write at %d, want 2 and 2", saw, next)
 	}
-	if _, set := l.claim.committed.Config(metadatapb.ResourceType_RESOURCE_TYPE_BROKER, "", "min.insync.replicas"); set || l.claim.committed.Offset() != image.NoOffset {
+	if _, set := l.claim.committed.Config(metadatapb.ResourceType_RESOURCE_TYPE_BROKER, "", "min.insync.replicas"); set || l.claim.committed.Offset() != 0 {
 		t.Error("what is not committed can be read")
 	}
 	if answers != 0 {
@@ -73,7 +80,7 @@ func TestUnreplayableDecisionEndsTheProcess(t *testing.T) {
 	if !errors.Is(fatal, image.ErrReplay) || answer == nil {
 		t.Errorf("ended with %v, answered %v", fatal, answer)
 	}
-	if !l.claim.open.empty() || l.claim.pending.Offset() != image.NoOffset {
+	if !l.claim.open.empty() || l.claim.pending.Offset() != 0 {
 		t.Errorf("something is left of it: %+v at %d", l.claim.open, l.claim.pending.Offset())
 	}
 }
@@ -89,5 +96,21 @@ func TestRequestOutOfTimeIsNotDecided(t *testing.T) {
 	refused, ok := client.AsRefusal(refusal(answer, nil))
 	if !ok || refused.Code != controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT {
 		t.Errorf("answered %v", answer)
+	}
+}
+
+// TestRequestIDIsBounded: what a caller calls its request stands in the log, so it cannot be as long as a message.
+func TestRequestIDIsBounded(t *testing.T) {
+	l := deciding(func(err error) { t.Fatal(err) })
+	l.active.Store(&activity{})
+	op := &operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "CreateTopics", RequestId: strings.Repeat("x", requestIDBytesMax+1)},
+		decide: func(controller.View) plan { t.Error("decided"); return plan{} }}
+	_, err := l.do(t.Context(), op)
+	refused, ok := client.AsRefusal(refusal(err, nil))
+	if !ok || refused.Code != controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST || !strings.Contains(refused.Message, "250 bytes, at most 249") {
+		t.Errorf("answered %v", err)
+	}
+	if len(l.queue) != 0 {
+		t.Error("it waits to be decided")
 	}
 }

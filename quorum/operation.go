@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
 )
@@ -77,6 +78,11 @@ func await[R any](ctx context.Context, l *loop, op *operation) (R, *image.Image,
 func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 	if l.active.Load() == nil {
 		return result{}, ErrNotActive
+	}
+	if n := len(op.cause.GetRequestId()); n > requestIDBytesMax {
+		l.metrics.OperationsRefused.Add(1)
+		return result{}, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST,
+			"the request id has %d bytes, at most %d are taken: it stands in the metadata log with the change", n, requestIDBytesMax)
 	}
 	op.arrived = l.env.Now()
 	answered := make(chan result, 1)

@@ -53,6 +53,20 @@ func heap() uint64 {
 
 var shapes = []struct{ topics, partitions, brokers int }{{1000, 100, 100}, {10000, 10, 10}, {200000, 10, 100}}
 
+// BenchmarkStateCounts: what a scrape costs does not depend on the number of partitions.
+func BenchmarkStateCounts(b *testing.B) {
+	for _, s := range shapes[:2] {
+		im := buildImage(b, s.topics, s.partitions, s.brokers)
+		b.Run(fmt.Sprintf("%dx%d/%d", s.topics, s.partitions, s.brokers), func(b *testing.B) {
+			for b.Loop() {
+				if im.StateCounts().Partitions[PartitionOnline] != s.topics*s.partitions {
+					b.Fatal("counts")
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkHeap(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(fmt.Sprintf("%dx%d", s.topics, s.partitions), func(b *testing.B) {

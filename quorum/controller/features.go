@@ -17,7 +17,10 @@ func checkFeatures(im *image.Image, declared []*metadatapb.FeatureRange) error {
 	if len(declared) > featuresMax {
 		return controllerpb.Refuse(codeInvalidRegistration, "%d features are declared, at most %d are taken", len(declared), featuresMax)
 	}
-	for _, f := range declared {
+	for i, f := range declared {
+		if declares(declared[:i], f.GetName()) {
+			return controllerpb.Refuse(codeInvalidRegistration, "feature %q is declared twice", f.GetName())
+		}
 		if n := len(f.GetName()); n > featureNameMax {
 			return controllerpb.Refuse(codeInvalidRegistration, "the name of a feature has %d bytes, at most %d are taken", n, featureNameMax)
 		}

@@ -49,17 +49,24 @@ func fuzzedAPI[Q any, P interface {
 	return f
 }
 
-// fuzzHarness has brokers and partitions in every state that decisions look at.
-func fuzzHarness(t fataler) *harness {
+// fuzzHarness has brokers and partitions in every state that decisions look at, with or without eligible leader replicas.
+func fuzzHarness(t fataler, elr bool) *harness {
 	h := newHarness(t)
 	h.defaults.MinInsyncReplicas = 2
+	if !elr {
+		h.defaults.EligibleLeaderReplicas, h.defaults.UncleanLeaderElection = 0, true
+	}
 	h.claim()
 	for id := range int32(6) {
 		h.startBroker(id, []string{"", "r1", "r2"}[id%3])
 	}
 	active := part(ids{0, 1, 2}, ids{0, 1, 2}, 0, 3, 5)
 	h.place("healthy", active)
-	h.place("shrunk", withELR(part(ids{1, 2, 3}, ids{1}, 1, 1, 2), ids{2, 3}, nil))
+	shrunk := part(ids{1, 2, 3}, ids{1}, 1, 1, 2)
+	if elr {
+		shrunk = withELR(shrunk, ids{2, 3}, nil)
+	}
+	h.place("shrunk", shrunk)
 	h.place("moving", moving(part(ids{4, 0, 1, 2}, ids{0, 1, 2}, 0, 1, 2), ids{4}, ids{2}, ids{0, 1, 2}))
 	h.place("recovering", recovering(part(ids{0, 3}, ids{0}, 0, 1, 2)))
 	h.place("alone", part(ids{5}, ids{5}, 5, 0, 0))
@@ -119,29 +126,54 @@ func fuzzedAPIs(im *image.Image) []fuzzed {
 		fuzzedAPI("UpdateFeatures", controller.UpdateFeatures,
 			&controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{{Name: image.FeatureEligibleLeaderReplicas, Type: 3}}},
 			&controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{{Name: image.FeatureMetadataVersion, Level: 1, Type: 1}}}),
+		fuzzedAPI("ConfirmLineage", controller.ConfirmLineage, &controllerpb.ConfirmLineageRequest{}),
 		fuzzedAPI("AllocateProducerIds", controller.AllocateProducerIds, &controllerpb.AllocateProducerIdsRequest{BrokerId: 1, BrokerEpoch: epoch(1)}),
 	}
 	apis[len(apis)-1].repeats = true
-	return apis
+	return append(apis, fuzzedMembership()...)
+}
+
+// fuzzedMembership are the requests about the quorum, which also see who is in it.
+func fuzzedMembership() []fuzzed {
+	q := controller.Quorum{Active: 1001, Members: []controller.QuorumMember{
+		{ID: 1001, DirectoryID: uuid("q1"), Address: "h:1", Voter: true, CaughtUp: true, Match: 9},
+		{ID: 1002, DirectoryID: uuid("q2"), Address: "h:2", Voter: true, CaughtUp: true, Match: 9},
+		{ID: 1003, DirectoryID: uuid("q3"), Address: "h:3", Voter: true},
+		{ID: 1004, DirectoryID: uuid("q4"), Address: "h:4"},
+	}}
+	to := int32(1002)
+	return []fuzzed{
+		fuzzedAPI("AddController", func(v controller.View, req *controllerpb.AddControllerRequest) (controller.Decision[controller.QuorumMember], error) {
+			return controller.AddController(v, q, req)
+		}, &controllerpb.AddControllerRequest{ControllerId: 1005, DirectoryId: uuid("q5").Bytes(), RaftAddress: "h:5"}),
+		fuzzedAPI("RemoveController", func(v controller.View, req *controllerpb.RemoveControllerRequest) (controller.Decision[controller.Removal], error) {
+			return controller.RemoveController(v, q, req)
+		}, &controllerpb.RemoveControllerRequest{ControllerId: 1003, DirectoryId: uuid("q3").Bytes()}, &controllerpb.RemoveControllerRequest{ControllerId: 1001, Force: true}),
+		fuzzedAPI("TransferLeadership", func(v controller.View, req *controllerpb.TransferLeadershipRequest) (controller.Decision[controller.QuorumMember], error) {
+			return controller.TransferLeadership(v, q, req)
+		}, &controllerpb.TransferLeadershipRequest{ControllerId: &to}),
+	}
 }
 
 // FuzzRequests gives any bytes to every decision that a request can reach: no panic, the records decode and replay, and
 // every invariant holds after each of them. What is asked for again writes nothing.
 func FuzzRequests(f *testing.F) {
-	start := fuzzHarness(f)
-	apis := fuzzedAPIs(start.image)
-	for i, a := range apis {
-		for _, s := range a.seeds {
-			raw, err := proto.Marshal(s)
-			if err != nil {
-				f.Fatal(err)
+	starts := map[bool]*harness{true: fuzzHarness(f, true), false: fuzzHarness(f, false)}
+	apis := fuzzedAPIs(starts[true].image)
+	for elr, start := range starts {
+		for i, a := range fuzzedAPIs(start.image) {
+			for _, s := range a.seeds {
+				raw, err := proto.Marshal(s)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(byte(i), elr, raw)
 			}
-			f.Add(byte(i), raw)
 		}
 	}
-	f.Fuzz(func(t *testing.T, which byte, raw []byte) {
+	f.Fuzz(func(t *testing.T, which byte, elr bool, raw []byte) {
 		a := apis[int(which)%len(apis)]
-		h := *start
+		h := *starts[elr]
 		h.t = t
 		d, ok := a.decide(h.view(), raw)
 		if !ok {

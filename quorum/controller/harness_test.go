@@ -39,6 +39,8 @@ type harness struct {
 	saw func(before, after *image.Image, r *metadatapb.Record)
 	// quorum is the Raft configuration that requests about it see.
 	quorum controller.Quorum
+	// followed are partitions whose states each record tells.
+	followed []followed
 	// cut lets only so many records of the next decision be written; -1 for all.
 	cut int
 }
@@ -134,6 +136,7 @@ func carryOut[R any](h *harness, d controller.Decision[R], err error) string {
 			h.t.Fatalf("record does not replay: %v", err)
 		}
 		fmt.Fprintf(&b, "%d %s\n", next.Offset(), recordLine(pick(im, next, r), r))
+		b.WriteString(h.crossings(im, next))
 		im = next
 	}
 	if d.Liveness != nil {

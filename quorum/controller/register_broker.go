@@ -15,7 +15,7 @@ import (
 //
 //	INCONSISTENT_CLUSTER_ID         the node was formatted for another cluster
 //	NOT_CONTROLLER                  the broker has followed a newer lineage of the log
-//	INVALID_REGISTRATION            id, incarnation, directory, listeners or lost replicas are malformed
+//	INVALID_REGISTRATION            id, incarnation, directory, listeners, rack, names of features or lost replicas are malformed
 //	DUPLICATE_BROKER_REGISTRATION   another incarnation has a session and is not shutting down (KAFKA-16952, KAFKA-19047)
 //	INVALID_REGISTRATION            the directory belongs to another broker, or changed within one incarnation; or an
 //	                                incarnation that is not fenced names lost replicas
@@ -119,11 +119,11 @@ func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 }
 
 func newRegistration(req *controllerpb.RegisterBrokerRequest) *metadatapb.RegisterBroker {
-	features := slices.Clone(req.GetFeatures())
+	features := plainFeatures(req.GetFeatures())
 	slices.SortFunc(features, compareFeatures)
 	return &metadatapb.RegisterBroker{
 		BrokerId: req.GetBrokerId(), IncarnationId: req.GetIncarnationId(), DirectoryId: req.GetDirectoryId(),
-		Listeners: req.GetListeners(), Rack: req.Rack, Features: features,
+		Listeners: plainListeners(req.GetListeners()), Rack: req.Rack, Features: features,
 		StopKind: req.GetStopKind(), PreviousBrokerEpoch: req.PreviousBrokerEpoch,
 	}
 }

@@ -12,7 +12,7 @@ import (
 // controller told before; told again, nothing is written. Whether the node is a voter is Raft's business.
 //
 //	INCONSISTENT_CLUSTER_ID  the node was formatted for another cluster
-//	INVALID_REGISTRATION     id, incarnation, directory or listeners are malformed
+//	INVALID_REGISTRATION     id, incarnation, directory, listeners or names of features are malformed
 //	INVALID_VOTER_KEY        the node was removed from the quorum with this directory
 //	UNSUPPORTED_VERSION      a finalized feature level is outside the declared range
 func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (Decision[*controllerpb.RegisterControllerResponse], error) {
@@ -20,7 +20,7 @@ func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (De
 	if err := checkController(v, req); err != nil {
 		return Decision[*controllerpb.RegisterControllerResponse]{}, err
 	}
-	features := slices.Clone(req.GetFeatures())
+	features := plainFeatures(req.GetFeatures())
 	slices.SortFunc(features, compareFeatures)
 	if old, ok := v.Image.Controller(image.BrokerID(req.GetControllerId())); ok &&
 		slices.Equal(old.IncarnationID[:], req.GetIncarnationId()) && slices.Equal(old.DirectoryID[:], req.GetDirectoryId()) &&
@@ -29,7 +29,7 @@ func RegisterController(v View, req *controllerpb.RegisterControllerRequest) (De
 	}
 	d.Records = []*metadatapb.Record{{Kind: &metadatapb.Record_RegisterController{RegisterController: &metadatapb.RegisterController{
 		ControllerId: req.GetControllerId(), IncarnationId: req.GetIncarnationId(), DirectoryId: req.GetDirectoryId(),
-		Listeners: req.GetListeners(), Features: features,
+		Listeners: plainListeners(req.GetListeners()), Features: features,
 	}}}}
 	return d, nil
 }

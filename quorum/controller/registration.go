@@ -248,3 +248,21 @@ func sameFeatures(old []image.FeatureRange, features []*metadatapb.FeatureRange)
 		return o.Name == f.GetName() && o.Min == f.GetMin() && o.Max == f.GetMax()
 	})
 }
+
+// plainListeners and plainFeatures copy what this release knows of a request. A node of a newer release may send fields
+// that nobody else can read, and a record that bears one stops every process that reads the log.
+func plainListeners(list []*metadatapb.Listener) []*metadatapb.Listener {
+	out := make([]*metadatapb.Listener, len(list))
+	for i, l := range list {
+		out[i] = &metadatapb.Listener{Name: l.GetName(), Host: l.GetHost(), Port: l.GetPort()}
+	}
+	return out
+}
+
+func plainFeatures(list []*metadatapb.FeatureRange) []*metadatapb.FeatureRange {
+	out := make([]*metadatapb.FeatureRange, len(list))
+	for i, f := range list {
+		out[i] = &metadatapb.FeatureRange{Name: f.GetName(), Min: f.GetMin(), Max: f.GetMax()}
+	}
+	return out
+}

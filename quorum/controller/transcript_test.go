@@ -64,6 +64,10 @@ func (s *script) run() string {
 		return s.h.claim()
 	case "show":
 		return s.show()
+	case "follow-states":
+		return s.followStates()
+	case "remove-from-quorum":
+		return s.removeFromQuorum()
 	case "register":
 		return s.register()
 	case "heartbeat":
@@ -284,7 +288,7 @@ func (s *script) register() string {
 		req.PreviousBrokerEpoch = &previous
 	}
 	if s.has("rack") {
-		rack := s.text("rack", "")
+		rack := topicName(s.text("rack", ""))
 		req.Rack = &rack
 	}
 	if s.has("host") {

@@ -109,7 +109,8 @@ func loseABroker(o operator) {
 	o.does("topic create short --replica-assignment 1:2:3", 0)
 	o.does("topic delete short", 0)
 	cluster.Eventually(o.t, 30*time.Second, "the live brokers have deleted", func() error {
-		if out := o.does("topic list --deleting", 0, "3:DeletionIneligible(is fenced)"); strings.Contains(out, "DeletionStarted") {
+		out := o.does("topic list --deleting", 0, "3:DeletionIneligible(is fenced)")
+		if !strings.Contains(out, "1:DeletionSuccessful 2:DeletionSuccessful 3:") {
 			return fmt.Errorf("%s", out)
 		}
 		return nil

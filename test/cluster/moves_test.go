@@ -47,6 +47,7 @@ func TestMovesSurviveTheActiveController(t *testing.T) {
 	if !acceptance {
 		t.Parallel()
 	}
+	cluster.Build(t)
 	began := time.Now()
 	c := cluster.Start(t, cluster.Options{Brokers: 4, Set: []string{"broker.session.timeout.ms=5000", "broker.heartbeat.interval.ms=500"}})
 	o := operator{t, c}

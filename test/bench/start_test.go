@@ -27,8 +27,8 @@ const (
 	idleTime = 60 * time.Second
 	// idleControllers are weighed in one run, for their median.
 	idleControllers = 7
-	// snapshotBytes is after how much of log the weighed controllers take a snapshot.
-	snapshotBytes = 64 << 10
+	// snapshotBytes is after how much of log the weighed controllers take a snapshot. A small change writes more than changeBytes.
+	snapshotBytes, changeBytes = 16 << 10, 64
 	// mebibyte is the unit of memory.
 	mebibyte = 1 << 20
 )
@@ -51,6 +51,7 @@ func format(b *testing.B, im *image.Image) *lone {
 	if err := plant(filepath.Join(s.DataDir, "raft"), s.ClusterID, im); err != nil {
 		b.Fatal(err)
 	}
+	appendTo(b, s.Config, "broker.session.timeout.ms=86400000\n") // no broker beats here, and none is to be fenced
 	return s
 }
 
@@ -160,7 +161,7 @@ func (s *lone) snapshotPeak(b *testing.B) float64 {
 		b.Fatal(err)
 	}
 	began := s.snapshots(b)
-	if err := s.change(snapshotBytes / 64); err != nil {
+	if err := s.change(snapshotBytes / changeBytes); err != nil {
 		b.Fatal(err)
 	}
 	cluster.Eventually(b, serveWait, "a snapshot is taken", func() error {

@@ -61,7 +61,7 @@ func TestDecidedIsNotToldBeforeItCommits(t *testing.T) {
 	if answers != 0 {
 		t.Errorf("%d answers left before the commit", answers)
 	}
-	if l.close(); len(l.claim.ready) != 1 || len(l.claim.ready[0].parked) != 2 {
+	if l.close(l.claim); len(l.claim.ready) != 1 || len(l.claim.ready[0].parked) != 2 {
 		t.Errorf("the answers do not wait for the entry: %+v", l.claim.ready)
 	}
 }

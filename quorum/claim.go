@@ -166,6 +166,14 @@ func (l *loop) renounce(why string) {
 	l.soft.Store(nil)
 	l.claim = nil
 	l.logger.Info("renounced", "controllerEpoch", c.term, "why", why, "inFlight", len(c.sent))
+	if l.aside != nil {
+		l.aside.op.answer(result{err: ErrNotActive})
+		l.aside = nil // it ends by itself
+	}
+	for _, op := range l.waiting {
+		op.answer(result{err: ErrNotActive})
+	}
+	l.waiting = nil
 	for _, p := range c.open.parked {
 		p.answer(result{err: ErrNotActive})
 	}
@@ -205,8 +213,12 @@ func (l *loop) onTick() {
 		l.orphans = l.orphans[1:]
 	}
 	if l.claim != nil {
-		l.expireSessions()
-		l.electInBackground()
+		if l.aside == nil {
+			l.expireSessions()
+		}
+		if l.aside == nil {
+			l.electInBackground()
+		}
 		l.publishSoft()
 		return
 	}
@@ -249,6 +261,7 @@ func (l *loop) expireSessions() {
 	l.decide(&operation{
 		ctx: context.Background(), cause: &metadatapb.Cause{Name: "SessionExpired"},
 		decide: func(v controller.View) plan { return planOf(controller.FenceStaleBrokers(v)) },
+		large:  func(v controller.View) []image.BrokerID { return largeOf(v, controller.StaleBrokers(v)...) },
 		answer: func(result) {},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +70,10 @@ type loop struct {
 	orphans    []*orphan
 	paused     *pause
 	ticks      uint64
+	// aside is a large decision that is being made; waiting are the requests that came meanwhile.
+	aside   *aside
+	asides  sync.WaitGroup
+	waiting []*operation
 }
 
 func newLoop(cfg *Config, metrics *Metrics, raft raftLog, machine stateMachine) *loop {
@@ -88,16 +93,22 @@ func (l *loop) run(ctx context.Context) {
 	defer func() {
 		l.renounce("the node is stopping")
 		l.refuseQueued()
+		l.asides.Wait()
 		l.waiter.Stop()
 	}()
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
 	for {
+		if op, ok := l.nextWaiting(); ok {
+			l.beginTurn()
+			l.onOperation(op)
+			l.flush()
+		}
 		queue := l.queue
 		if l.claim == nil {
 			l.refuseQueued()
-			queue = nil
-		} else if !l.claim.hasRoom() || l.paused != nil {
+		}
+		if !l.takes() || len(l.waiting) > 0 && l.aside == nil {
 			queue = nil
 		}
 		select {
@@ -114,6 +125,9 @@ func (l *loop) run(ctx context.Context) {
 			l.onOperation(op)
 		case out := <-l.waiter.Outcomes():
 			l.onOutcome(out)
+		case <-l.asideDone():
+			l.beginTurn()
+			l.onAside()
 		case <-ticker.C:
 			l.beginTurn()
 			l.onTick()
@@ -128,8 +142,12 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) onOperation(op *operation) {
 	for decided := 1; ; decided++ {
 		l.decide(op)
-		if l.claim == nil || !l.claim.hasRoom() || decided == operationsPerTurnMax {
+		if !l.takes() || decided == operationsPerTurnMax {
 			return
+		}
+		var waited bool
+		if op, waited = l.nextWaiting(); waited {
+			continue
 		}
 		select {
 		case op = <-l.queue:
@@ -161,12 +179,15 @@ func (l *loop) view() controller.View {
 	}
 }
 
+// newID draws a random id.
+func (l *loop) newID() image.UUID { return newID(l.rand) }
+
 // newID draws a random id that is not one of the reserved ones.
-func (l *loop) newID() image.UUID {
+func newID(r *rand.Rand) image.UUID {
 	for {
 		var id image.UUID
 		for i := range id {
-			id[i] = byte(l.rand.Uint32())
+			id[i] = byte(r.Uint32())
 		}
 		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // RFC 9562, version 4
 		if !id.IsZero() {

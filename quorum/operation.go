@@ -17,6 +17,10 @@ type operation struct {
 	cause *metadatapb.Cause
 	// decide is nil for a read, which only waits for a committed image newer than its arrival.
 	decide func(controller.View) plan
+	// large returns the brokers that the decision is about if it is so large that it has to be made beside the loop. Nil: never.
+	large func(controller.View) []image.BrokerID
+	// beat is the request if it is a heartbeat.
+	beat *controllerpb.BrokerHeartbeatRequest
 	// answer is called exactly once, by the loop, and must not block.
 	answer func(result)
 	// late is decided instead when the request has waited for longer than lateAfter, or its caller has given up: what it

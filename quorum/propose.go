@@ -43,9 +43,13 @@ type proposal struct {
 
 // decide runs one decision against the pending image and puts its records into it.
 func (l *loop) decide(op *operation) {
+	if l.aside != nil {
+		l.meanwhile(op)
+		return
+	}
 	c := l.claim
-	decide := op.decide
-	if op.isLate(l.env.Now()) {
+	decide, late := op.decide, op.isLate(l.env.Now())
+	if late {
 		if op.late == nil {
 			l.metrics.OperationsRefused.Add(1)
 			op.answer(result{err: ErrGivenUp})
@@ -59,6 +63,12 @@ func (l *loop) decide(op *operation) {
 		c.parked++
 		return
 	}
+	if op.large != nil && !late {
+		if about := op.large(l.view()); len(about) > 0 {
+			l.decideAside(op, about)
+			return
+		}
+	}
 	l.metrics.OperationsDecided.Add(1)
 	p := decide(l.view())
 	if p.err != nil {
@@ -66,12 +76,22 @@ func (l *loop) decide(op *operation) {
 		return
 	}
 	l.explain(op.cause, p, c.pending)
-	if err := l.append(op.cause, p); err != nil {
+	if err := l.append(c, op.cause, p); err != nil {
 		op.answer(result{err: err})
 		return
 	}
+	l.settle(op, p)
+}
+
+// settle lets the answer to a decision, whose records are in the pending image, wait for what it rests on.
+func (l *loop) settle(op *operation, p plan) {
+	c := l.claim
 	if p.liveness != nil {
 		c.liveness = *p.liveness
+	}
+	if len(p.records) == 0 && op.beat != nil && c.restsOnCommitted(op.beat) {
+		op.answer(result{response: p.response, image: c.committed})
+		return
 	}
 	if len(p.records) == 0 {
 		l.park(parked{response: p.response, answer: op.answer})
@@ -105,8 +125,7 @@ func (l *loop) park(p parked) {
 
 // append encodes a decision's records and replays them, as decoded, into the pending image.
 // A decision that is not atomic is cut where an entry is full.
-func (l *loop) append(cause *metadatapb.Cause, p plan) error {
-	c := l.claim
+func (l *loop) append(c *claim, cause *metadatapb.Cause, p plan) error {
 	if err := controller.CheckLevels(c.pending, p.records); err != nil {
 		return err
 	}
@@ -120,7 +139,7 @@ func (l *loop) append(cause *metadatapb.Cause, p plan) error {
 		}
 	}
 	if c.open.bytes+size > entryBytesMax {
-		l.close()
+		l.close(c)
 	}
 	rest := p.records
 	for len(rest) > 0 {
@@ -133,14 +152,14 @@ func (l *loop) append(cause *metadatapb.Cause, p plan) error {
 		if err != nil {
 			return fmt.Errorf("quorum: encode decision %s: %w", cause.GetName(), err)
 		}
-		if err := l.replay(data); err != nil {
+		if err := l.replay(c, data); err != nil {
 			return err
 		}
 		c.open.decisions = append(c.open.decisions, data)
 		c.open.bytes += len(data)
 		c.open.records += len(part)
 		if len(rest) > 0 {
-			l.close()
+			l.close(c)
 		}
 	}
 	return nil
@@ -160,8 +179,7 @@ func prefixBelow(records []*metadatapb.Record, bytesMax int) []*metadatapb.Recor
 
 // replay decodes a decision as every other replica will and puts it into the pending image.
 // A record that does not replay is a fault of the decision: the process must not go on from it.
-func (l *loop) replay(data []byte) error {
-	c := l.claim
+func (l *loop) replay(c *claim, data []byte) error {
 	d, err := record.DecodeDecision(data)
 	if err != nil {
 		l.fatal(fmt.Errorf("quorum: decode own decision: %w", err))
@@ -181,8 +199,7 @@ func (l *loop) replay(data []byte) error {
 }
 
 // close makes an entry of what is open and puts it behind those that are ready.
-func (l *loop) close() {
-	c := l.claim
+func (l *loop) close(c *claim) {
 	if c.open.empty() {
 		return
 	}
@@ -211,7 +228,7 @@ func (l *loop) flush() {
 		return
 	}
 	if len(c.ready) == 0 && c.wantsEntry() {
-		l.close()
+		l.close(c)
 	}
 	for len(c.ready) > 0 && len(c.sent) < entriesInFlightMax && c.sentBytes < bytesInFlightMax {
 		p := c.ready[0]

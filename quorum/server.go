@@ -60,7 +60,8 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 	cause := brokerCause("BrokerHeartbeat", r.GetBrokerId())
 	cause.Principal = principalOf(ctx)
 	response, im, err := await[*controllerpb.BrokerHeartbeatResponse](ctx, n.loop, &operation{
-		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2,
+		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2, beat: r,
+		large:  func(v controller.View) []image.BrokerID { return leaving(v, r) },
 		decide: func(v controller.View) plan { return planOf(controller.BrokerHeartbeat(v, r)) },
 		late:   func(v controller.View) plan { return planOf(controller.LateHeartbeat(v, r)) },
 	})

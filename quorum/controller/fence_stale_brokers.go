@@ -8,7 +8,12 @@ import (
 )
 
 // HasStale tells whether FenceStaleBrokers would fence anybody.
-func HasStale(v View) bool { return len(v.Liveness.Stale(v.Image, v.Now, v.Limits.SessionTimeout)) > 0 }
+func HasStale(v View) bool { return len(StaleBrokers(v)) > 0 }
+
+// StaleBrokers returns the brokers that FenceStaleBrokers fences.
+func StaleBrokers(v View) []image.BrokerID {
+	return v.Liveness.Stale(v.Image, v.Now, v.Limits.SessionTimeout)
+}
 
 // FenceStaleBrokers fences every broker whose session is over, the longest silent first. One decision does it for all,
 // so that none of them is made leader while another can be; each broker's part is complete before the next begins.
@@ -20,7 +25,7 @@ func HasStale(v View) bool { return len(v.Liveness.Stale(v.Image, v.Now, v.Limit
 //   - Nobody stale: no records.
 func FenceStaleBrokers(v View) (Decision[Done], error) {
 	var d Decision[Done]
-	stale := v.Liveness.Stale(v.Image, v.Now, v.Limits.SessionTimeout)
+	stale := StaleBrokers(v)
 	if len(stale) == 0 {
 		return d, nil
 	}

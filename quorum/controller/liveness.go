@@ -108,6 +108,20 @@ func (lv Liveness) Settled(id image.BrokerID, offset image.MetadataOffset) Liven
 	return lv.with(id, func(b *Beat) { b.SettledOffset = offset })
 }
 
+// Joined is lv, which was decided on while the controller went on, with what was noted meanwhile: brokers that were heard
+// later, and the controller's own last turn.
+func (lv Liveness) Joined(meanwhile Liveness) Liveness {
+	next := Liveness{beats: slices.Clone(lv.beats), lastTick: meanwhile.lastTick}
+	for _, beat := range meanwhile.beats {
+		if i, ok := next.find(beat.Broker); ok && beat.LastContact.After(next.beats[i].LastContact) {
+			settled := next.beats[i].SettledOffset
+			next.beats[i] = beat
+			next.beats[i].SettledOffset = settled
+		}
+	}
+	return next
+}
+
 // Forgotten drops a broker that is no longer registered.
 func (lv Liveness) Forgotten(id image.BrokerID) Liveness {
 	i, ok := lv.find(id)

@@ -30,6 +30,8 @@ type Options struct {
 	Controllers int
 	// Configure changes a node's configuration before it starts.
 	Configure func(*quorum.Config)
+	// Prepare is called with each member whose directory is formatted, before it runs for the first time.
+	Prepare func(*Member) error
 	// RealNetwork uses loopback addresses instead of a network in memory. Such a quorum does not run in a bubble.
 	RealNetwork bool
 	// Logger receives the nodes' lines; nil: the test's output, shown when it fails.
@@ -87,6 +89,11 @@ func Start(t testing.TB, o Options) *Cluster {
 		m.Config.Bootstrap = addresses
 		if err := raftnode.Bootstrap(m.Config.Env, filepath.Join(m.Config.DataDir, "raft"), servers); err != nil {
 			t.Fatal(err)
+		}
+		if o.Prepare != nil {
+			if err := o.Prepare(m); err != nil {
+				t.Fatal(err)
+			}
 		}
 		c.Run(t, m)
 	}

@@ -13,6 +13,8 @@ type Figure struct {
 	What, Unit string
 	// Name is the benchmark, of this package unless Package names another.
 	Name, Package string
+	// Metric stands before the names of its metrics, for one of several figures of a benchmark.
+	Metric string
 	// Reference says what it is measured beside.
 	Reference string
 	// AtMost is the absolute bound, in Unit. Zero: none.
@@ -47,8 +49,20 @@ var Figures = []Figure{
 		Reference: "bare hashicorp/raft, the same bytes", AtMost: 1000, RatioAtMost: 4},
 	{What: "one of 100 brokers dies, 2,000,000 partitions: decide and encode", Unit: "ms", Name: "Fence",
 		Reference: "scan of all partitions", AtMost: 100, RatioAtMost: 4},
+	{What: "the same: expiry → all records committed and applied by a follower", Unit: "ms", Name: "FenceCommitted",
+		Reference: "bare hashicorp/raft, the same bytes", AtMost: 2000},
+	{What: "the longest wait of a heartbeat meanwhile", Unit: "ms", Name: "FenceCommitted", Metric: "heartbeat-",
+		Reference: "bare hashicorp/raft, one small entry", AtMost: 100},
+	{What: "controlled shutdown of such a broker: first request → fenced, applied by a follower", Unit: "ms", Name: "ControlledShutdown",
+		Reference: "bare hashicorp/raft, the same bytes", AtMost: 2000},
 	{What: "10,000 AlterPartition changes in requests of 1,000: decide", Unit: "ms", Name: "AlterPartition",
 		Reference: "scan of the image's 300,000 partitions", AtMost: 50},
+	{What: "start of a controller over 2,000,000 partitions → first change committed", Unit: "ms", Name: "Start",
+		Reference: "the same over an empty snapshot", AtMost: 6000},
+	{What: "controller process at 2,000,000 partitions, idle for 60 s: resident memory", Unit: "MiB", Name: "ControllerMemory",
+		Reference: "heap of the image", AtMost: 1024},
+	{What: "its peak while it takes a snapshot", Unit: "MiB", Name: "ControllerMemory", Metric: "peak-",
+		Reference: "heap of the image"},
 	{What: "kill -9 of the active controller → first change of the next", Unit: "ms", Name: "Failover",
 		Reference: "bare hashicorp/raft, leader stopped", AtMost: 1000},
 	{What: "produce 1 KiB records, acks=all RF 3", Unit: "/s", Name: "ProduceMany", Reference: "acks=1 RF 1, same client"},
@@ -99,9 +113,9 @@ func (f Figure) row(o *Output) []string {
 	if r == nil {
 		return []string{f.What, f.bound(), "not run", f.Reference, "", ""}
 	}
-	measured, _ := r.Median(Measured)
-	reference, _ := r.Median(Reference)
-	ratio, _ := r.Median(Ratio)
+	measured, _ := r.Median(f.Metric + Measured)
+	reference, _ := r.Median(f.Metric + Reference)
+	ratio, _ := r.Median(f.Metric + Ratio)
 	return []string{
 		f.What, f.bound(), number(measured) + " " + f.Unit,
 		fmt.Sprintf("%s: %s %s", f.Reference, number(reference), f.Unit), number(ratio), f.met(measured, ratio),

@@ -23,15 +23,6 @@ var shapes = []struct {
 	shape Shape
 }{{"100k", Hundred100k}, {"2M", TwoMillion}}
 
-func (s Shape) mustBuild(b *testing.B) *image.Image {
-	b.Helper()
-	im, err := s.Build()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return im
-}
-
 // BenchmarkImageHeap weighs an image, in bytes a partition, beside a Go map of the same partitions without indexes.
 func BenchmarkImageHeap(b *testing.B) {
 	for _, s := range shapes {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"runtime"
+	"testing"
 
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
@@ -42,13 +43,19 @@ func (s Shape) Replicas(n int) [3]int32 {
 	return [3]int32{int32(a), int32(b), int32(c)}
 }
 
-// Build makes the image, with all brokers registered and unfenced.
+// Build makes the image, with the newest features and all brokers registered and unfenced.
 func (s Shape) Build() (*image.Image, error) {
 	d := image.Load()
 	offset := image.MetadataOffset(0)
 	replay := func(r *metadatapb.Record) error {
 		offset++
 		return d.Replay(offset, r)
+	}
+	for _, f := range image.SupportedFeatures() {
+		level := &metadatapb.FeatureLevel{Name: f.Name, Level: f.Max}
+		if err := replay(&metadatapb.Record{Kind: &metadatapb.Record_FeatureLevel{FeatureLevel: level}}); err != nil {
+			return nil, err
+		}
 	}
 	for id := range int32(s.Brokers) {
 		own := image.UUID{byte(id), 1, 6: 0x40, 8: 0x80, 15: 1}
@@ -79,6 +86,15 @@ func (s Shape) Build() (*image.Image, error) {
 		}
 	}
 	return d.Seal(offset, 1), nil
+}
+
+func (s Shape) mustBuild(b *testing.B) *image.Image {
+	b.Helper()
+	im, err := s.Build()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return im
 }
 
 // plain is a partition as a Go programmer would first write it down. It is the reference of heap and of changes.

@@ -28,11 +28,14 @@ func (r *Rounds) Add(measured, reference float64) float64 {
 }
 
 // Report hands the medians to the benchmark and takes its own figure, the time of a round, away.
-func (r *Rounds) Report(b *testing.B) {
+func (r *Rounds) Report(b *testing.B) { r.ReportAs(b, "") }
+
+// ReportAs is Report of a benchmark's further figure, see [Figure.Metric].
+func (r *Rounds) ReportAs(b *testing.B, metric string) {
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(Median(r.measured), Measured)
-	b.ReportMetric(Median(r.reference), Reference)
-	b.ReportMetric(Median(r.ratio), Ratio)
+	b.ReportMetric(Median(r.measured), metric+Measured)
+	b.ReportMetric(Median(r.reference), metric+Reference)
+	b.ReportMetric(Median(r.ratio), metric+Ratio)
 }
 
 // Median is the middle value, the lower one of two; 0 of none.

@@ -59,6 +59,26 @@ func (s *Solo) uuid(t testing.TB) string {
 // Server is the command line that runs the controller.
 func (s *Solo) Server() []string { return []string{"server", "--config", s.Config} }
 
+// Start starts the controller and returns at once. Its lines go to log; it is killed when the test ends.
+func (s *Solo) Start(t testing.TB, log *os.File) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(s.binary, s.Server()...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Kill(cmd) })
+	return cmd
+}
+
+// Kill ends the controller without a warning, if it still runs.
+func (s *Solo) Kill(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
 // Serves starts the controller, waits until it is ready, stops it in order and wants exit 0.
 func (s *Solo) Serves(t testing.TB) {
 	t.Helper()

@@ -1,0 +1,252 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/record"
+	"github.com/quorate/quorate/fsm/snapshot"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum"
+	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/quorumtest"
+	"github.com/quorate/quorate/quorum/raftnode"
+)
+
+const (
+	// largeSession and largeHeartbeat are a session and a beat of the large quorum, short so that rounds are.
+	largeSession   = 4 * time.Second
+	largeHeartbeat = time.Second
+	// followWait bounds what a follower is waited for.
+	followWait = time.Minute
+	// snapshotBuffer is the size of writes to a snapshot.
+	snapshotBuffer = 256 << 10
+	// probePause lies between two heartbeats that are timed.
+	probePause = 2 * time.Millisecond
+)
+
+// plant puts an image into the Raft directory of a node that was formatted and has not run, as a snapshot that covers the
+// entry with the initial configuration and nothing else. The node starts from it as from one that it took.
+func plant(dir, clusterID string, im *image.Image) error {
+	configuration, err := raftnode.ReadConfiguration(env.OS(""), dir)
+	if err != nil {
+		return err
+	}
+	var servers raft.Configuration
+	for _, s := range configuration.Servers {
+		servers.Servers = append(servers.Servers, raft.Server{ID: s.ID.Raft(), Address: raft.ServerAddress(s.Address)})
+	}
+	store, err := raft.NewFileSnapshotStore(dir, 2, io.Discard)
+	if err != nil {
+		return err
+	}
+	_, transport := raft.NewInmemTransport("")
+	const index, term = 1, 1 // those of the entry that formatting writes
+	sink, err := store.Create(1, index, term, servers, configuration.Index, transport)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(sink, snapshotBuffer)
+	err = snapshot.Write(w, &metadatapb.SnapshotHeader{ClusterId: clusterID, RaftIndex: index, TimeMs: time.Now().UnixMilli()}, im)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Large is a quorum of three in this process, with real files, over 2,000,000 partitions. Its 100 brokers beat.
+type Large struct {
+	*quorumtest.Cluster
+	// Brokers are by id.
+	Brokers []*quorumtest.Broker
+	// Follower is fed by a controller's stream as a broker is.
+	Follower *Follower
+	bare     *Bare
+}
+
+// StartLarge starts it, and bare Raft beside it.
+func StartLarge(b *testing.B) *Large {
+	b.Helper()
+	im := TwoMillion.mustBuild(b)
+	l := &Large{Cluster: quorumtest.Start(b, quorumtest.Options{
+		RealNetwork: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Configure: func(c *quorum.Config) {
+			c.VerifyEvery = 0 // the default
+			c.SessionTimeout, c.HeartbeatInterval, c.Limits.SessionTimeout = largeSession, largeHeartbeat, largeSession
+		},
+		Prepare: func(m *quorumtest.Member) error {
+			return plant(filepath.Join(m.Config.DataDir, "raft"), m.Config.ClusterID, im)
+		},
+	})}
+	l.Follower = l.follow(b, im)
+	for broker := range im.Brokers() {
+		beats := l.NewBroker(int32(broker.ID), 0)
+		beats.Epoch = int64(broker.Epoch)
+		beats.Beat(b)
+		l.Brokers = append(l.Brokers, beats)
+	}
+	var err error
+	if l.bare, err = OpenBare(b.TempDir()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := l.bare.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return l
+}
+
+// commitBare commits entries of the same sizes by bare Raft, in milliseconds until the last one.
+func (l *Large) commitBare(b *testing.B, sizes []int) float64 {
+	b.Helper()
+	leader, err := l.bare.Leader()
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	var proposals []*raftnode.Proposal
+	for _, size := range sizes {
+		proposals = append(proposals, leader.Apply(make([]byte, size)))
+	}
+	for _, p := range proposals {
+		if out := p.Wait(); out.Fate != raftnode.FateApplied {
+			b.Fatalf("bare raft: %v: %v", out.Fate, out.Err)
+		}
+	}
+	return milliseconds(time.Since(began))
+}
+
+// probe beats for a broker without a pause worth the name until stop is closed, and gives the longest wait for an answer. One
+// that is refused because it waited is sent again, and goes on waiting.
+func (l *Large) probe(broker *quorumtest.Broker, stop <-chan struct{}) (longest time.Duration) {
+	pause := time.NewTicker(probePause)
+	defer pause.Stop()
+	for {
+		sent := time.Now()
+		for {
+			if _, err := broker.Heartbeat(false); err == nil {
+				break
+			}
+		}
+		longest = max(longest, time.Since(sent))
+		select {
+		case <-stop:
+			return longest
+		case <-pause.C:
+		}
+	}
+}
+
+// Follower holds the image that a controller's stream leads to, applied entry by entry.
+type Follower struct {
+	mu      sync.Mutex
+	image   *image.Image
+	sizes   []int // of the entries since Forget
+	err     error
+	changed chan struct{}
+}
+
+// follow begins a stream at an image.
+func (l *Large) follow(b *testing.B, im *image.Image) *Follower {
+	b.Helper()
+	f := &Follower{image: im, changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := controllerpb.NewMetadataStreamClient(l.Conn(b, l.Active(b))).Follow(ctx, &controllerpb.FollowRequest{
+		ClusterId: quorumtest.ClusterID, BrokerId: 0, MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()),
+	})
+	if err != nil {
+		cancel()
+		b.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() { f.run(stream.Recv) })
+	b.Cleanup(func() { cancel(); done.Wait() })
+	return f
+}
+
+func (f *Follower) run(receive func() (*controllerpb.FollowFrame, error)) {
+	for im := f.image; ; {
+		frame, err := receive()
+		entry := frame.GetEntry()
+		if err == nil && entry == nil {
+			continue // a position
+		}
+		if err == nil {
+			im, err = applyFrame(im, entry)
+		}
+		f.mu.Lock()
+		f.image, f.err, f.sizes = im, err, append(f.sizes, len(entry.GetEntry()))
+		close(f.changed)
+		f.changed = make(chan struct{})
+		f.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// applyFrame does what a broker does with an entry.
+func applyFrame(at *image.Image, frame *controllerpb.EntryFrame) (*image.Image, error) {
+	entry, err := record.DecodeEntry(frame.GetEntry())
+	if err != nil {
+		return at, err
+	}
+	d, offset := at.Fork(), image.MetadataOffset(entry.BaseOffset)
+	if offset != at.Offset()+1 {
+		return at, fmt.Errorf("bench: entry at offset %d, the image ends at %d", offset, at.Offset())
+	}
+	for _, decision := range entry.Decisions {
+		for _, r := range decision.Records {
+			if err := d.Replay(offset, r); err != nil {
+				return at, err
+			}
+			offset++
+		}
+	}
+	return d.Seal(offset-1, image.Chain(frame.GetChain())), nil
+}
+
+// Forget begins to count entries anew.
+func (f *Follower) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sizes = nil
+}
+
+// Until waits for an image of which ok holds, and returns it with the sizes of the entries since Forget.
+func (f *Follower) Until(ok func(*image.Image) bool) (*image.Image, []int, error) {
+	limit := time.NewTimer(followWait)
+	defer limit.Stop()
+	for {
+		f.mu.Lock()
+		im, sizes, err, changed := f.image, f.sizes, f.err, f.changed
+		f.mu.Unlock()
+		switch {
+		case ok(im):
+			return im, sizes, nil
+		case err != nil:
+			return im, nil, err
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			return im, nil, fmt.Errorf("bench: the follower stands at offset %d after %v", im.Offset(), followWait)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,6 +34,8 @@ type fetchOrder struct {
 // about one partition and is kept with it.
 func (rs *replicas) apply(im *image.Image) {
 	old := rs.taken.Swap(im)
+	held := rs.holding.Load()
+	rs.hold(im)
 	local := image.LocalChanges(old, im, rs.self)
 	rs.applyDeletes(old, im, local.Deletes)
 	rs.at("broker.apply.deleted")
@@ -42,6 +45,9 @@ func (rs *replicas) apply(im *image.Image) {
 	rs.applyFollowers(im, local.Followers)
 	rs.applyNews(old, im)
 	rs.at("broker.apply.following")
+	if held && !rs.holding.Load() {
+		rs.release(im)
+	}
 	rs.applied.set(im)
 	rs.kept.note(im)
 	rs.metrics.acted.Set(float64(im.Offset()))
@@ -62,7 +68,7 @@ func (rs *replicas) applyDeletes(old, im *image.Image, ids []image.PartitionID) 
 		if r := rs.forget(id); r != nil {
 			r.remove()
 		}
-		if t, ok := old.TopicByID(id.Topic); ok && err == nil {
+		if t, ok := old.TopicByID(id.Topic); ok && err == nil && !rs.holding.Load() {
 			rs.delete(log.Replica{Name: log.Name{Topic: t.Name(), Partition: id.Partition}, TopicID: id.Topic})
 		}
 	}
@@ -225,7 +231,11 @@ func (rs *replicas) host(im *image.Image, id image.PartitionID) (topic string, r
 	if r != nil || err != nil {
 		return t.Name(), r, err
 	}
-	lg, err := rs.logs.Open(log.Replica{Name: log.Name{Topic: t.Name(), Partition: id.Partition}, TopicID: id.Topic}, rs.configOf(im, t.Name()))
+	replica, config := log.Replica{Name: log.Name{Topic: t.Name(), Partition: id.Partition}, TopicID: id.Topic}, rs.configOf(im, t.Name())
+	lg, err := rs.logs.Open(replica, config)
+	if errors.Is(err, log.ErrInconsistentTopicID) && rs.holding.Load() {
+		lg, err = rs.openHeld(replica, config)
+	}
 	if err != nil {
 		return t.Name(), nil, err
 	}

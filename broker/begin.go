@@ -15,6 +15,7 @@ import (
 // What is on disk and yet does not hold what was acknowledged, for its log does not load or ends below its high watermark,
 // is disowned before anything is led or followed.
 func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
+	rs.hold(im)
 	keep, err := rs.compare(im)
 	if err != nil {
 		return err
@@ -85,6 +86,13 @@ func (rs *replicas) compare(im *image.Image) (keep []log.Replica, err error) {
 		}
 	}
 	rs.at("broker.compare.judged")
+	if rs.holding.Load() {
+		if n := len(strays) + len(deleted); n > 0 {
+			rs.log.Warn("data that the metadata does not know, or wants deleted, stays until the lineage is confirmed", "logs", n)
+		}
+		rs.metrics.logStrays.Set(float64(aside))
+		return keep, nil
+	}
 	rs.setAside(strays)
 	rs.metrics.logStrays.Set(float64(aside + len(strays)))
 	if len(deleted) == 0 {

@@ -53,15 +53,17 @@ type Broker struct {
 	newest, applied *imageCell
 
 	incarnation image.UUID
-	stopped     log.Stop                       // how the former life ended
-	onDisk      map[image.PartitionID]struct{} // logs at the start
-	reported    bool                           // the lifecycle's: a controller knows of that end
+	// registeredIn is the lineage of the metadata when a controller last took the registration.
+	registeredIn atomic.Int32
+	stopped      log.Stop                       // how the former life ended
+	onDisk       map[image.PartitionID]struct{} // logs at the start
+	reported     bool                           // the lifecycle's: a controller knows of that end
 
 	running  atomic.Bool
-	keptAt   atomic.Int64 // the kept offset as the former life left it
-	serving  atomic.Bool  // the first image has been acted on
-	recovery oneShot      // the lifecycle has come to RECOVERY
-	begun    oneShot      // the first image has been acted on
+	keptAt   atomic.Pointer[image.Position] // the kept position as the former life left it
+	serving  atomic.Bool                    // the first image has been acted on
+	recovery oneShot                        // the lifecycle has come to RECOVERY
+	begun    oneShot                        // the first image has been acted on
 	failed   oneShot
 	done     chan struct{} // closed when Run returns
 

@@ -12,6 +12,8 @@ var (
 	ErrStreamGap = errors.New("broker: metadata entry does not follow the image")
 	// ErrDiverged says that two nodes hold different metadata at one offset. It must never happen.
 	ErrDiverged = errors.New("broker: metadata diverged: equal offset and unequal chain")
+	// ErrOldLineage: a controller left from before an offline recovery of the quorum sends metadata.
+	ErrOldLineage = errors.New("broker: metadata of an older lineage")
 	// ErrSnapshotOld says that a controller sent a snapshot that is older than the image.
 	ErrSnapshotOld = errors.New("broker: metadata snapshot is older than the image")
 	// ErrLogBroken says that a committed entry could not be replayed.

@@ -19,7 +19,7 @@ func (fo *follower) follow(ctx context.Context, address string) error {
 		fo: fo, address: address,
 		frames: make(chan frameOrError), done: ctx.Done(),
 		silence: time.NewTimer(streamSilenceMax), behind: stoppedTimer(),
-		target: image.NoOffset,
+		target: image.NoPosition, lineage: fo.lineage(),
 	}
 	var reader sync.WaitGroup
 	defer reader.Wait()
@@ -48,7 +48,8 @@ type following struct {
 	done    <-chan struct{}
 	silence *time.Timer // fires when the stream has brought nothing for too long
 	behind  *time.Timer // fires when target has not been reached in time
-	target  image.MetadataOffset
+	target  image.Position
+	lineage image.LineageNumber // the newest one followed when the stream began
 	// taking is set from the first frame on, which tells the position that the stream begins with.
 	taking bool
 }
@@ -63,7 +64,7 @@ func (fw *following) read(ctx context.Context) {
 	at := fw.fo.image()
 	stream, err := fw.fo.open(ctx, fw.address, &controllerpb.FollowRequest{
 		ClusterId: fw.fo.clusterID, BrokerId: int32(fw.fo.id),
-		MetadataOffset: int64(at.Offset()), Chain: uint64(at.Chain()),
+		MetadataOffset: int64(at.Offset()), Chain: uint64(at.Chain()), Lineage: int32(fw.lineage),
 	})
 	if err != nil {
 		fw.hand(ctx, frameOrError{err: err})
@@ -99,7 +100,7 @@ func (fw *following) next() (*controllerpb.FollowFrame, error) {
 			return nil, fmt.Errorf("%w: nothing from %s for %v", ErrStreamSilent, fw.address, streamSilenceMax)
 		case <-fw.behind.C:
 			return nil, fmt.Errorf("%w: %s gave offset %d, %d is committed for %v",
-				ErrStreamBehind, fw.address, fw.fo.image().Offset(), fw.target, streamBehindMax)
+				ErrStreamBehind, fw.address, fw.fo.image().Offset(), fw.target.Offset, streamBehindMax)
 		case <-fw.fo.heard.changed:
 			fw.aim()
 		case <-fw.done:
@@ -110,13 +111,13 @@ func (fw *following) next() (*controllerpb.FollowFrame, error) {
 
 // aim sets the offset that the stream must reach in time: the committed offset as it was heard first.
 func (fw *following) aim() {
-	at := fw.fo.image().Offset()
-	if at < fw.target {
+	at := fw.fo.image().Position()
+	if at.Compare(fw.target) < 0 {
 		return
 	}
 	fw.behind.Stop()
-	fw.target = image.NoOffset
-	if committed := fw.fo.heard.offset(); committed > at {
+	fw.target = image.NoPosition
+	if committed := fw.fo.heard.position(); committed.Compare(at) > 0 {
 		fw.target = committed
 		fw.behind.Reset(streamBehindMax)
 	}
@@ -146,16 +147,23 @@ func (fw *following) take(frame *controllerpb.FollowFrame) error {
 
 func (fw *following) takePosition(p *controllerpb.StreamPosition) error {
 	fo := fw.fo
-	fo.heard.note(image.NoOffset, p.ActiveController)
-	at := fo.image()
-	if image.MetadataOffset(p.MetadataOffset) == at.Offset() {
-		if err := checkChain(at, image.Chain(p.Chain), fw.address); err != nil {
-			return err
+	at := fo.image().Position()
+	there := image.Position{Lineage: image.LineageNumber(p.Lineage), Offset: image.MetadataOffset(p.MetadataOffset), Chain: image.Chain(p.Chain)}
+	if err := fw.checkLineage(there.Lineage); err != nil {
+		return err
+	}
+	fo.heard.note(there.Lineage, image.NoOffset, p.ActiveController)
+	if there.Compare(at) == 0 {
+		if there.IsAlarm(at) {
+			return divergence(at, there.Chain, fw.address)
 		}
 		fo.diverged.Store(nil)
 	}
 	if !fo.begun {
-		fo.begun, fo.least = true, max(fo.least, image.MetadataOffset(p.MetadataOffset))
+		fo.begun = true
+		if there.Compare(fo.least) > 0 {
+			fo.least = there
+		}
 	}
 	fo.checkUp()
 	return nil
@@ -180,13 +188,17 @@ func (fw *following) takeSnapshot(part *controllerpb.SnapshotPart) error {
 	if err != nil {
 		return fmt.Errorf("broker: metadata snapshot from %s: %w", fw.address, err)
 	}
-	switch {
-	case next.Offset() < at.Offset():
+	if err := fw.checkLineage(next.Lineage().Number); err != nil {
+		return err
+	}
+	switch was, is := at.Position(), next.Position(); {
+	case is.Compare(was) < 0:
 		return fmt.Errorf("%w: offset %d from %s, the image is at %d", ErrSnapshotOld, next.Offset(), fw.address, at.Offset())
-	case next.Offset() == at.Offset():
-		if err := checkChain(at, next.Chain(), fw.address); err != nil {
-			return err
-		}
+	case is.IsAlarm(was):
+		return divergence(was, is.Chain, fw.address)
+	case is.Lineage > was.Lineage && was.Offset != image.NoOffset:
+		fw.fo.log.Warn("the metadata is of a new lineage: the quorum was recovered offline; nothing is deleted until it is confirmed",
+			"lineage", int32(is.Lineage), "metadataOffset", is.Offset, "former", was.String())
 	}
 	fw.fo.diverged.Store(nil)
 	fw.fo.log.Info("metadata snapshot taken", "controller", fw.address, "metadataOffset", next.Offset(), "chain", next.Chain().String())
@@ -194,11 +206,23 @@ func (fw *following) takeSnapshot(part *controllerpb.SnapshotPart) error {
 	return nil
 }
 
-func checkChain(at *image.Image, chain image.Chain, address string) error {
-	if chain == at.Chain() {
-		return nil
+// checkLineage refuses metadata of an older lineage than any that this broker has followed: whoever sends it is left from before
+// an offline recovery. Within one lineage, and into a newer one, the rest decides.
+func (fw *following) checkLineage(lineage image.LineageNumber) error {
+	if known := fw.fo.lineage(); lineage < known {
+		return fmt.Errorf("%w: %s is of lineage %d, this broker has followed lineage %d; stop that controller, it is left from before an offline recovery",
+			ErrOldLineage, fw.address, lineage, known)
 	}
-	return fmt.Errorf("%w: at offset %d this broker has chain %v, %s has %v", ErrDiverged, at.Offset(), at.Chain(), address, chain)
+	return nil
+}
+
+// lineage is the newest one that this broker has ever followed.
+func (fo *follower) lineage() image.LineageNumber {
+	return max(fo.image().Lineage().Number, fo.least.Lineage)
+}
+
+func divergence(at image.Position, chain image.Chain, address string) error {
+	return fmt.Errorf("%w: at offset %d this broker has chain %v, %s has %v", ErrDiverged, at.Offset, at.Chain, address, chain)
 }
 
 // put makes an image the newest one.
@@ -211,7 +235,7 @@ func (fo *follower) put(im *image.Image) {
 }
 
 func (fo *follower) checkUp() {
-	if fo.begun && !fo.isUp && fo.image().Offset() >= fo.least {
+	if fo.begun && !fo.isUp && fo.image().Position().Compare(fo.least) >= 0 {
 		fo.isUp = true
 		fo.caughtUp()
 	}

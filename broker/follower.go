@@ -61,9 +61,9 @@ type follower struct {
 
 	heard heard
 	cands *candidates
-	// least is what the image must reach before it is acted on: the kept offset at first, then also the position
-	// that the first stream began with.
-	least image.MetadataOffset
+	// least is what the image must reach before it is acted on: the kept position at first, then also the one that the
+	// first stream began with. Metadata of an older lineage is never followed.
+	least image.Position
 	begun bool
 	// foreign holds the controllers that refused the cluster id, until a stream has begun.
 	foreign map[string]bool
@@ -76,8 +76,8 @@ func newFollower(cfg *Config, open openStream, m *metrics, now func() time.Time,
 		clusterID: cfg.ClusterID, id: cfg.ID, addresses: cfg.Controllers, open: open,
 		taken: func(*image.Image) {}, caughtUp: func() {},
 		metrics: m, log: log, now: now,
-		heard: heard{changed: make(chan struct{}, 1), committed: image.NoOffset},
-		cands: newCandidates(cfg.ID), least: image.NoOffset,
+		heard: heard{changed: make(chan struct{}, 1), committed: image.NoPosition},
+		cands: newCandidates(cfg.ID), least: image.NoPosition,
 	}
 	fo.im.Store(image.Empty())
 	none := ""
@@ -98,18 +98,26 @@ func (fo *follower) alarm() string {
 	return ""
 }
 
-// heard is what others told of the quorum: committed offset and active controller.
+// heard is what others told of the quorum: committed position, its chain aside, and active controller.
 type heard struct {
 	mu        sync.Mutex
-	committed image.MetadataOffset
+	committed image.Position
 	active    *controllerpb.ActiveController
 	changed   chan struct{}
 }
 
-// note takes over what a heartbeat answer or a position frame told. Any goroutine may call it.
-func (h *heard) note(committed image.MetadataOffset, active *controllerpb.ActiveController) {
+// note takes over what a heartbeat answer or a position frame told. What an older lineage tells does not count, and a newer one
+// makes void what was heard before. Any goroutine may call it.
+func (h *heard) note(lineage image.LineageNumber, committed image.MetadataOffset, active *controllerpb.ActiveController) {
 	h.mu.Lock()
-	h.committed = max(h.committed, committed)
+	if lineage < h.committed.Lineage {
+		h.mu.Unlock()
+		return
+	}
+	if lineage > h.committed.Lineage {
+		h.committed, h.active = image.Position{Lineage: lineage, Offset: image.NoOffset}, nil
+	}
+	h.committed.Offset = max(h.committed.Offset, committed)
 	if active != nil && active.Address != "" && (h.active == nil || active.ControllerEpoch >= h.active.ControllerEpoch) {
 		h.active = active
 	}
@@ -120,7 +128,7 @@ func (h *heard) note(committed image.MetadataOffset, active *controllerpb.Active
 	}
 }
 
-func (h *heard) offset() image.MetadataOffset {
+func (h *heard) position() image.Position {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.committed
@@ -217,7 +225,7 @@ func streamEndReason(err error) string {
 		name string
 	}{
 		{ErrStreamSilent, "silent"}, {ErrStreamBehind, "behind"}, {ErrStreamGap, "gap"},
-		{ErrDiverged, "diverged"}, {ErrSnapshotOld, "old_snapshot"}, {ErrLogBroken, "broken"},
+		{ErrDiverged, "diverged"}, {ErrOldLineage, "old_lineage"}, {ErrSnapshotOld, "old_snapshot"}, {ErrLogBroken, "broken"},
 	} {
 		if errors.Is(err, k.err) {
 			return k.name

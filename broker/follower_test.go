@@ -228,9 +228,9 @@ func TestFollowerLeavesAControllerThatStaysBehind(t *testing.T) {
 		fc := &fakeControllers{scripts: map[string]func(*fakeStream, *controllerpb.FollowRequest){"c1": serve(behind), "c2": serve(whole)}}
 		fo, stop := followFixture(t, fc)
 		time.Sleep(5 * time.Second)
-		fo.heard.note(5, &controllerpb.ActiveController{Address: "c2", ControllerEpoch: 2})
+		fo.heard.note(0, 5, &controllerpb.ActiveController{Address: "c2", ControllerEpoch: 2})
 		time.Sleep(500 * time.Millisecond)
-		fo.heard.note(5, nil) // a later answer does not begin the second anew
+		fo.heard.note(0, 5, nil) // a later answer does not begin the second anew
 		time.Sleep(2 * time.Second)
 		if fo.image().Offset() != 5 || *fo.serving.Load() != "c2" {
 			t.Errorf("at %d, following %q", fo.image().Offset(), *fo.serving.Load())
@@ -325,7 +325,7 @@ func TestFollowerIsNotUpBelowTheKeptOffset(t *testing.T) {
 		}}
 		up := make(chan time.Duration, 1)
 		fo, stop := followFixture(t, fc, func(fo *follower) {
-			fo.least = 6
+			fo.least.Offset = 6
 			fo.caughtUp = func() { up <- time.Since(fc.began) }
 		})
 		if at := <-up; at != 500*time.Millisecond || fo.image().Offset() != 6 {

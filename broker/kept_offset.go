@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,10 +16,11 @@ import (
 )
 
 const (
-	// keptOffsetFile holds the highest metadata offset that the broker has ever applied, so that older metadata is
-	// never taken for the truth (KAFKA-15605): a version line, then offset and chain.
+	// keptOffsetFile holds the highest position in the metadata that the broker has ever applied, so that older metadata is
+	// never taken for the truth (KAFKA-15605): a version line, then lineage, offset and chain. Version 0 has no lineage and is
+	// of the first.
 	keptOffsetFile    = "metadata-offset-checkpoint"
-	keptOffsetVersion = 0
+	keptOffsetVersion = 1
 	// keptOffsetInterval is the least time between two writes that nothing waits for.
 	keptOffsetInterval = time.Second
 )
@@ -31,53 +33,67 @@ type keptOffset struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex // held while writing
-	written image.MetadataOffset
+	written image.Position
 
 	noteMu sync.Mutex
-	noted  keptPosition
+	noted  image.Position
 	wake   chan struct{}
-}
-
-type keptPosition struct {
-	offset image.MetadataOffset
-	chain  image.Chain
 }
 
 func newKeptOffset(e *env.Env, dir string, log *slog.Logger) *keptOffset {
 	return &keptOffset{
 		e: e, name: filepath.Join(dir, keptOffsetFile), log: log,
-		written: image.NoOffset, noted: keptPosition{offset: image.NoOffset}, wake: make(chan struct{}, 1),
+		written: image.NoPosition, noted: image.NoPosition, wake: make(chan struct{}, 1),
 	}
 }
 
-// load reads the file. A missing one gives NoOffset; an unreadable one is an error, for without it old metadata
+// load reads the file. A missing one gives NoPosition; an unreadable one is an error, for without it old metadata
 // could not be told from new.
-func (ko *keptOffset) load() (keptPosition, error) {
-	none := keptPosition{offset: image.NoOffset}
+func (ko *keptOffset) load() (image.Position, error) {
 	data, err := env.ReadFile(ko.e.FS, ko.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return none, nil
+		return image.NoPosition, nil
 	}
 	if err != nil {
-		return none, fmt.Errorf("broker: read %s: %w", ko.name, err)
+		return image.NoPosition, fmt.Errorf("broker: read %s: %w", ko.name, err)
 	}
-	var version int
-	var offset int64
-	var chain uint64
-	if n, err := fmt.Sscanf(string(data), "%d\n%d %x\n", &version, &offset, &chain); n != 3 || version != keptOffsetVersion || offset < 0 {
-		return none, fmt.Errorf("broker: %s is damaged (%q, %v); if this node's metadata is known to be current, remove the file", ko.name, data, err)
+	p, err := parseKept(string(data))
+	if err != nil {
+		return image.NoPosition, fmt.Errorf("broker: %s is damaged (%q, %v); if this node's metadata is known to be current, remove the file", ko.name, data, err)
 	}
 	ko.mu.Lock()
 	defer ko.mu.Unlock()
-	ko.written = image.MetadataOffset(offset)
-	return keptPosition{image.MetadataOffset(offset), image.Chain(chain)}, nil
+	ko.written = p
+	return p, nil
+}
+
+func parseKept(text string) (image.Position, error) {
+	var version int
+	var p image.Position
+	var chain uint64
+	head, rest, _ := strings.Cut(text, "\n")
+	_, err := fmt.Sscanf(head, "%d", &version)
+	switch {
+	case err != nil:
+	case version == 0:
+		_, err = fmt.Sscanf(rest, "%d %x\n", &p.Offset, &chain)
+	case version == keptOffsetVersion:
+		_, err = fmt.Sscanf(rest, "%d %d %x\n", &p.Lineage, &p.Offset, &chain)
+	default:
+		err = fmt.Errorf("version %d, this program reads up to %d", version, keptOffsetVersion)
+	}
+	if err == nil && (p.Lineage < 0 || p.Offset < 0) {
+		err = fmt.Errorf("lineage %d, offset %d", p.Lineage, p.Offset)
+	}
+	p.Chain = image.Chain(chain)
+	return p, err
 }
 
 // note takes a position over; run writes it within a second.
 func (ko *keptOffset) note(im *image.Image) {
 	ko.noteMu.Lock()
-	if im.Offset() > ko.noted.offset {
-		ko.noted = keptPosition{im.Offset(), im.Chain()}
+	if p := im.Position(); p.Compare(ko.noted) > 0 {
+		ko.noted = p
 	}
 	ko.noteMu.Unlock()
 	select {
@@ -98,16 +114,16 @@ func (ko *keptOffset) write() error {
 	ko.noteMu.Lock()
 	p := ko.noted
 	ko.noteMu.Unlock()
-	if p.offset <= ko.written {
+	if p.Compare(ko.written) <= 0 {
 		return nil
 	}
 	ko.e.At("broker.kept-offset.before-write")
-	text := fmt.Sprintf("%d\n%d %v\n", keptOffsetVersion, p.offset, p.chain)
+	text := fmt.Sprintf("%d\n%d %d %v\n", keptOffsetVersion, p.Lineage, p.Offset, p.Chain)
 	if err := env.WriteFileAtomic(ko.e.FS, ko.name, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("broker: write %s: %w", ko.name, err)
 	}
 	ko.e.At("broker.kept-offset.after-write")
-	ko.written = p.offset
+	ko.written = p
 	return nil
 }
 

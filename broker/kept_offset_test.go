@@ -21,7 +21,7 @@ func imageAt(offset image.MetadataOffset) *image.Image {
 func TestKeptOffsetSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	ko := newKeptOffset(env.OS(""), dir, slog.New(slog.DiscardHandler))
-	if p, err := ko.load(); err != nil || p.offset != image.NoOffset {
+	if p, err := ko.load(); err != nil || p.Offset != image.NoOffset {
 		t.Fatalf("nothing kept yet: got %+v, %v", p, err)
 	}
 	for _, o := range []image.MetadataOffset{7, 812, 30} { // it never falls
@@ -30,7 +30,7 @@ func TestKeptOffsetSurvivesARestart(t *testing.T) {
 		}
 	}
 	p, err := newKeptOffset(env.OS(""), dir, slog.New(slog.DiscardHandler)).load()
-	if err != nil || p != (keptPosition{812, 812 * 17}) {
+	if err != nil || p != (image.Position{Offset: 812, Chain: 812 * 17}) {
 		t.Errorf("got %+v, %v", p, err)
 	}
 }
@@ -57,7 +57,7 @@ func TestKeptOffsetIsWrittenOnceASecond(t *testing.T) {
 		}
 		s.stop()
 		ko.writeOrLog()
-		if ko.written != 99 {
+		if ko.written.Offset != 99 {
 			t.Errorf("stopped at %d", ko.written)
 		}
 	})

@@ -153,6 +153,16 @@ func (lc *lifecycle) onFailed() effects {
 	return effects{entered: lc.state, timer: min(wait, retryBackoffMax)}
 }
 
+// onForgotten: the metadata does not know this life any more, for an offline recovery has lost its registration. It
+// registers again, as at its start; what it hosts stays.
+func (lc *lifecycle) onForgotten() effects {
+	if lc.state == StateShuttingDown || lc.epoch == image.NoBrokerEpoch {
+		return lc.stay()
+	}
+	lc.epoch, lc.registrationOffset = image.NoBrokerEpoch, image.NoOffset
+	return lc.sendNow()
+}
+
 // onHeartbeat: a heartbeat was answered.
 func (lc *lifecycle) onHeartbeat(a heartbeatAnswer) effects {
 	again := lc.again

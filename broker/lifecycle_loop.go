@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
 )
 
 // controllerCalls are the calls that the lifecycle makes to the active controller. A call ends with its context.
@@ -23,9 +24,11 @@ type lifecycleInputs struct {
 	// registration judges the logs by the present image and makes the request.
 	registration func() (*controllerpb.RegisterBrokerRequest, error)
 	// position is the metadata that the broker has acted on.
-	position func() (image.MetadataOffset, image.Chain)
+	position func() image.Position
 	// registered is called with each new epoch before the first heartbeat goes out under it.
 	registered func(image.BrokerEpoch, image.MetadataOffset) error
+	// isForgotten tells that the metadata of a newer lineage than that of the registration does not hold it.
+	isForgotten func(image.BrokerEpoch) bool
 	// answered is called with each answer to a heartbeat.
 	answered func(*controllerpb.BrokerHeartbeatResponse)
 	// entered is called when the state changes, in order.
@@ -165,13 +168,14 @@ func (ll *lifecycleLoop) call(ctx context.Context, c call) (r callResult) {
 		r.registered, r.err = ll.in.calls.RegisterBroker(ctx, req)
 		return r
 	}
-	offset, chain := ll.in.position()
+	at := ll.in.position()
 	v := ll.current()
 	r.heartbeat, r.err = ll.in.calls.BrokerHeartbeat(ctx, &controllerpb.BrokerHeartbeatRequest{
 		BrokerId:       int32(ll.id),
 		BrokerEpoch:    int64(v.epoch),
-		MetadataOffset: int64(offset),
-		Chain:          uint64(chain),
+		MetadataOffset: int64(at.Offset),
+		Chain:          uint64(at.Chain),
+		Lineage:        int32(at.Lineage),
 		WantFence:      !isFired(&ll.ready),
 		WantShutDown:   v.state == StatePendingControlledShutdown,
 	})
@@ -205,6 +209,10 @@ func (ll *lifecycleLoop) onResult(r callResult) effects {
 func (ll *lifecycleLoop) onFailed(err error) effects {
 	what := ll.lc.calling
 	e := ll.lc.onFailed()
+	if isStaleEpoch(err) && ll.in.isForgotten(ll.lc.epoch) {
+		ll.log.Warn("an offline recovery of the quorum has lost this broker's registration; registering again", "brokerEpoch", ll.lc.epoch)
+		return ll.lc.onForgotten()
+	}
 	ll.setError(err.Error())
 	if now := ll.now(); ll.lastLog.IsZero() || now.Sub(ll.lastLog) >= failureLogInterval {
 		ll.lastLog = now
@@ -257,4 +265,10 @@ func stoppedTimer() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
+}
+
+// isStaleEpoch tells that the controller does not know this life of the broker.
+func isStaleEpoch(err error) bool {
+	refusal, ok := client.AsRefusal(err)
+	return ok && refusal.Code == controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH
 }

@@ -75,7 +75,7 @@ func loopFixture(t *testing.T) (*lifecycleLoop, *scriptedController, *[]State) {
 	ll := newLifecycleLoop(&cfg, lifecycleInputs{
 		calls:        c,
 		registration: func() (*controllerpb.RegisterBrokerRequest, error) { return &controllerpb.RegisterBrokerRequest{}, nil },
-		position:     func() (image.MetadataOffset, image.Chain) { return 50, 0 },
+		position:     func() image.Position { return image.Position{Offset: 50} },
 		registered:   func(image.BrokerEpoch, image.MetadataOffset) error { return nil },
 		answered:     func(*controllerpb.BrokerHeartbeatResponse) {},
 		entered:      func(s State) { *states = append(*states, s) },

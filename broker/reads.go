@@ -58,6 +58,7 @@ func (rs reads) Status() *controllerpb.NodeStatusResponse {
 		Roles: []string{"broker"}, State: b.lifecycle.current().state.String(),
 		ActiveController: b.follower.heard.activeController(),
 		MetadataOffset:   int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
+		Lineage: int32(im.Lineage().Number), LineageUnconfirmed: im.Lineage().IsUnconfirmed(),
 	}
 }
 

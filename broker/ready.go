@@ -32,18 +32,33 @@ func (b *Broker) Ready() (ok bool, reason string) {
 	}
 }
 
+// Notice says what an operator should know although the broker serves; empty for nothing.
+func (b *Broker) Notice() string { return b.present().Lineage().Notice() }
+
 // whyStarting names what a starting broker waits for.
 func (b *Broker) whyStarting(v lifecycleView) string {
-	at, kept := b.newest.image().Offset(), image.MetadataOffset(b.keptAt.Load())
+	at, kept := b.newest.image().Position(), image.NoPosition
+	if p := b.keptAt.Load(); p != nil {
+		kept = *p
+	}
 	switch {
 	case isFired(&b.lifecycle.judgeable):
 		return withError("registering with the active controller", v.lastError)
-	case at < kept:
-		return fmt.Sprintf("metadata is at offset %d and this broker has applied %d before: "+
-			"nothing is led and nothing deleted until it is reached again; are the controllers those of this cluster?", at, kept)
+	case at.Compare(kept) < 0:
+		return fmt.Sprintf("metadata is at offset %d%s and this broker has applied %d%s before: "+
+			"nothing is led and nothing deleted until it is reached again; are the controllers those of this cluster?",
+			at.Offset, ofLineage(at), kept.Offset, ofLineage(kept))
 	default:
-		return fmt.Sprintf("following the metadata, at offset %d", at)
+		return fmt.Sprintf("following the metadata, at offset %d", at.Offset)
 	}
+}
+
+// ofLineage names the lineage of a position, if it is not the first.
+func ofLineage(p image.Position) string {
+	if p.Lineage == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of lineage %d", p.Lineage)
 }
 
 func withError(text, err string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
@@ -16,6 +17,7 @@ func (b *Broker) lifecycleInputs() lifecycleInputs {
 		registration: b.registration,
 		position:     b.position,
 		registered:   b.registered,
+		isForgotten:  b.isForgotten,
 		answered:     b.answered,
 		entered:      b.entered,
 	}
@@ -34,10 +36,40 @@ func (b *Broker) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHear
 // registration judges by the newest image which logs are gone: those that are not on disk, but for those that were never
 // used. Each attempt judges anew: the controller refuses a judgement that is older than the broker's own last change.
 func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
+	onDisk := b.onDisk
+	if b.serving.Load() { // again in this life: the disk has changed since its start
+		list, err := b.logs.Scan()
+		if err != nil {
+			return nil, err
+		}
+		onDisk = liveLogs(list)
+	}
 	return b.registrationBy(b.newest.image(), func(id image.PartitionID) bool {
-		_, ok := b.onDisk[id]
+		_, ok := onDisk[id]
 		return ok || b.used.neverUsed(id)
 	}), nil
+}
+
+// isForgotten tells that the metadata is of a lineage that began after this broker registered, and does not hold the
+// registration. Within one lineage a registration goes only on purpose.
+func (b *Broker) isForgotten(epoch image.BrokerEpoch) bool {
+	im := b.newest.image()
+	if int32(im.Lineage().Number) <= b.registeredIn.Load() {
+		return false
+	}
+	r, ok := im.Broker(b.cfg.ID)
+	return !ok || r.IncarnationID != b.incarnation || r.Epoch != epoch
+}
+
+// liveLogs are the logs of a directory that are in use, with a topic id.
+func liveLogs(list []log.OnDisk) map[image.PartitionID]struct{} {
+	out := make(map[image.PartitionID]struct{}, len(list))
+	for _, d := range list {
+		if d.State == log.DirLive && !d.TopicID.IsZero() {
+			out[idOf(d)] = struct{}{}
+		}
+	}
+	return out
 }
 
 // registrationBy names as lost what the image relies on and is not whole.
@@ -46,7 +78,7 @@ func (b *Broker) registrationBy(im *image.Image, isWhole func(image.PartitionID)
 		ClusterId: b.cfg.ClusterID, BrokerId: int32(b.cfg.ID),
 		IncarnationId: b.incarnation.Bytes(), DirectoryId: b.cfg.DirectoryID.Bytes(),
 		Rack: b.cfg.Rack, Features: image.DeclaredFeatures(), StopKind: b.stopped.Kind,
-		JudgedOffset: int64(im.Offset()),
+		JudgedOffset: int64(im.Offset()), Lineage: int32(im.Lineage().Number),
 		LostReplicas: lostReplicas(im, b.cfg.ID, isWhole),
 	}
 	for _, l := range b.cfg.Listeners {
@@ -69,14 +101,12 @@ func (b *Broker) present() *image.Image {
 }
 
 // position is what heartbeats carry.
-func (b *Broker) position() (image.MetadataOffset, image.Chain) {
-	im := b.present()
-	return im.Offset(), im.Chain()
-}
+func (b *Broker) position() image.Position { return b.present().Position() }
 
 // registered notes that a controller knows how the former life ended.
 func (b *Broker) registered(epoch image.BrokerEpoch, _ image.MetadataOffset) error {
 	b.metrics.epoch.Set(float64(epoch))
+	b.registeredIn.Store(int32(b.newest.image().Lineage().Number))
 	if b.reported {
 		return nil
 	}
@@ -91,7 +121,7 @@ func (b *Broker) registered(epoch image.BrokerEpoch, _ image.MetadataOffset) err
 
 // answered hands on what a heartbeat's answer tells of the quorum.
 func (b *Broker) answered(a *controllerpb.BrokerHeartbeatResponse) {
-	b.follower.heard.note(image.MetadataOffset(a.CommittedOffset), a.ActiveController)
+	b.follower.heard.note(image.LineageNumber(a.Lineage), image.MetadataOffset(a.CommittedOffset), a.ActiveController)
 	fenced := 0.0
 	if a.IsFenced {
 		fenced = 1

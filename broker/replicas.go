@@ -35,6 +35,8 @@ type replicas struct {
 
 	// stopping is set from the wish to stop on: what this broker has lost is not fetched any more.
 	stopping atomic.Bool
+	// holding: nothing is deleted until an operator has confirmed the lineage of the metadata.
+	holding atomic.Bool
 	// taken is the image that is being acted on, or was last.
 	taken atomic.Pointer[image.Image]
 	// deletions is what is being removed, or could not be.

@@ -318,8 +318,8 @@ func TestRecreatedTopicStartsEmpty(t *testing.T) {
 	if err := old.CanAppend(1); !errors.Is(err, kerr.NotLeaderForPartition) {
 		t.Errorf("a request that held the old replica: %v", err)
 	}
-	if p, err := newKeptOffset(env.OS(""), h.dir, h.log).load(); err != nil || p.offset != w.im.Offset() {
-		t.Errorf("kept %d, the deletion rests on %d (%v)", p.offset, w.im.Offset(), err)
+	if p, err := newKeptOffset(env.OS(""), h.dir, h.log).load(); err != nil || p.Offset != w.im.Offset() {
+		t.Errorf("kept %d, the deletion rests on %d (%v)", p.Offset, w.im.Offset(), err)
 	}
 	if h.held()[topicID(1)].held == false {
 		t.Error("data of the deleted topic is there and not said to be held")

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-
-	"github.com/quorate/quorate/broker/log"
-	"github.com/quorate/quorate/fsm/image"
 )
 
 // Run does everything and blocks until the broker has stopped: at the end of ctx or after [Broker.Shutdown] in order,
@@ -44,8 +41,8 @@ func (b *Broker) prepare() (err error) {
 		return err
 	}
 	b.used.load()
-	b.follower.least = kept.offset
-	b.keptAt.Store(int64(kept.offset))
+	b.follower.least = kept
+	b.keptAt.Store(&kept)
 	if b.stopped, err = b.logs.Start(); err != nil {
 		return err
 	}
@@ -53,14 +50,9 @@ func (b *Broker) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	b.onDisk = make(map[image.PartitionID]struct{}, len(list))
-	for _, d := range list {
-		if d.State == log.DirLive && !d.TopicID.IsZero() {
-			b.onDisk[idOf(d)] = struct{}{}
-		}
-	}
+	b.onDisk = liveLogs(list)
 	b.log.Info("broker starts", "incarnationId", b.incarnation.String(), "stopKind", b.stopped.Kind.String(),
-		"previousBrokerEpoch", b.stopped.PreviousBrokerEpoch, "keptOffset", kept.offset, "logs", len(b.onDisk))
+		"previousBrokerEpoch", b.stopped.PreviousBrokerEpoch, "keptLineage", int32(kept.Lineage), "keptOffset", kept.Offset, "logs", len(b.onDisk))
 	return nil
 }
 

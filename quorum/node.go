@@ -248,6 +248,9 @@ func (n *Node) handshakes() []prometheus.Collector {
 	return out
 }
 
+// Notice says what an operator should know although the node takes part; empty for nothing.
+func (n *Node) Notice() string { return n.fsm.Image().Lineage().Notice() }
+
 // Ready tells whether the node takes part: it knows a leader and has applied what it knows to be committed.
 func (n *Node) Ready() (ok bool, reason string) {
 	if !n.open.Load() {

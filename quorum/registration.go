@@ -79,13 +79,16 @@ func (n *Node) activeController() *controllerpb.ActiveController {
 	if a := n.loop.active.Load(); a != nil {
 		return &controllerpb.ActiveController{
 			NodeId: int32(n.cfg.NodeID), Address: grpcAddress(n.cfg.Listeners), ControllerEpoch: uint64(a.controllerEpoch),
+			Lineage: int32(n.fsm.Image().Lineage().Number),
 		}
 	}
 	leader, _, ok := n.raft.Leader()
 	if !ok || leader.NodeID == int32(n.cfg.NodeID) {
 		return nil
 	}
-	active := &controllerpb.ActiveController{NodeId: leader.NodeID, ControllerEpoch: n.raft.CurrentTerm()}
+	active := &controllerpb.ActiveController{
+		NodeId: leader.NodeID, ControllerEpoch: n.raft.CurrentTerm(), Lineage: int32(n.fsm.Image().Lineage().Number),
+	}
 	if claim := n.fsm.claim.Load(); claim != nil && claim.NodeID == image.BrokerID(leader.NodeID) {
 		active.Address, active.ControllerEpoch = grpcAddress(claim.Listeners), claim.Term
 	} else if known, ok := n.fsm.Image().Controller(image.BrokerID(leader.NodeID)); ok {

@@ -71,7 +71,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 	if response == nil {
 		return nil, refusal(ErrGivenUp, n.activeController())
 	}
-	response.CommittedOffset = int64(im.Offset())
+	response.CommittedOffset, response.Lineage = int64(im.Offset()), int32(im.Lineage().Number)
 	response.ActiveController = n.activeController()
 	return response, nil
 }

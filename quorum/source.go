@@ -61,6 +61,7 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 		ClusterId: n.cfg.ClusterID, NodeId: int32(n.cfg.NodeID), DirectoryId: n.cfg.DirectoryID.Bytes(),
 		Roles: []string{"controller"}, State: "starting", AppliedIndex: n.fsm.AppliedIndex(),
 		MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
+		Lineage: int32(im.Lineage().Number), LineageUnconfirmed: im.Lineage().IsUnconfirmed(),
 	}
 	if n.attached != nil {
 		response.Roles = append(response.Roles, "broker")
@@ -101,7 +102,7 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 // has applied something else.
 func (n *Node) compareChains(r *controllerpb.BrokerHeartbeatRequest) {
 	im, _, ok := n.fsm.imageAt(image.MetadataOffset(r.GetMetadataOffset()))
-	if !ok || uint64(im.Chain()) == r.GetChain() {
+	if !ok || uint64(im.Chain()) == r.GetChain() || image.LineageNumber(r.GetLineage()) != im.Lineage().Number {
 		return
 	}
 	n.metrics.ChainMismatches.Add(1)

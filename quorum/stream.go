@@ -40,8 +40,10 @@ type follower struct {
 	n      *Node
 	stream grpc.ServerStreamingServer[controllerpb.FollowFrame]
 	broker int32
-	offset image.MetadataOffset
-	chain  image.Chain
+	// lineage, offset and chain are where the follower stands; offset and chain mean something within their lineage only.
+	lineage image.LineageNumber
+	offset  image.MetadataOffset
+	chain   image.Chain
 }
 
 // Follow implements MetadataStream.
@@ -54,9 +56,15 @@ func (s *streamServer) Follow(r *controllerpb.FollowRequest, stream grpc.ServerS
 	if ok, reason := n.Ready(); !ok {
 		return status.Errorf(codes.Unavailable, "this controller is not caught up: %s", reason)
 	}
+	lineage, own := image.LineageNumber(r.GetLineage()), n.fsm.Image().Lineage().Number
+	if lineage > own {
+		return refusal(controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER,
+			"broker %d has followed lineage %d, this controller is of lineage %d: it is left from before an offline recovery; stop it, format it anew and add it with quorate quorum add",
+			r.GetBrokerId(), lineage, own), nil)
+	}
 	n.metrics.StreamsOpen.Add(1)
 	defer n.metrics.StreamsOpen.Add(-1)
-	f := &follower{n: n, stream: stream, broker: r.GetBrokerId(), offset: image.MetadataOffset(r.GetMetadataOffset()), chain: image.Chain(r.GetChain())}
+	f := &follower{n: n, stream: stream, broker: r.GetBrokerId(), lineage: lineage, offset: image.MetadataOffset(r.GetMetadataOffset()), chain: image.Chain(r.GetChain())}
 	if err := f.sendPosition(); err != nil {
 		return err
 	}
@@ -99,6 +107,11 @@ func (f *follower) catchUp() error {
 	for {
 		im := f.n.fsm.Image()
 		switch {
+		case im.Lineage().Number != f.lineage:
+			if err := f.sendSnapshot(); err != nil { // nothing leads from one lineage into another
+				return err
+			}
+			continue
 		case im.Offset() < f.offset:
 			return nil // the follower knows more than this node does; it will catch up
 		case im.Offset() == f.offset:
@@ -175,7 +188,7 @@ func (f *follower) sendSnapshot() error {
 		return err
 	}
 	f.n.cfg.Logger.Info("sent a metadata snapshot", "broker", f.broker, "from", int64(f.offset), "metadataOffset", int64(position.State.Offset))
-	f.offset, f.chain = position.State.Offset, position.State.Chain
+	f.lineage, f.offset, f.chain = position.Image.Lineage().Number, position.State.Offset, position.State.Chain
 	return nil
 }
 
@@ -223,7 +236,7 @@ func (f *follower) sendPosition() error {
 	state := f.n.fsm.State()
 	return f.stream.Send(&controllerpb.FollowFrame{Frame: &controllerpb.FollowFrame_Position{Position: &controllerpb.StreamPosition{
 		MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()), ControllerEpoch: state.ClaimTerm,
-		NodeId: int32(f.n.cfg.NodeID), ActiveController: f.n.activeController(),
+		NodeId: int32(f.n.cfg.NodeID), ActiveController: f.n.activeController(), Lineage: int32(im.Lineage().Number),
 	}}})
 }
 

@@ -42,9 +42,11 @@ type Manager struct {
 	closed     bool
 	// clean tells that logs on disk were left by a clean stop.
 	clean bool
-	stop  Stop
-	boot  string
-	logs  map[Name]*opening
+	// held: nothing is removed, whoever asks for it.
+	held bool
+	stop Stop
+	boot string
+	logs map[Name]*opening
 	// renamed is the directories that were renamed and are to be removed, by base name.
 	renamed map[string]*renamedDir
 	// inherited is what the checkpoints held at the start, for logs that were not opened yet.

@@ -23,10 +23,32 @@ type laterRemoval struct {
 	due   time.Time
 }
 
+// HoldRemovals stops, or lets go on, every removal of data: of renamed directories, of files of removed segments, and of
+// segments by retention. Renaming goes on: it removes nothing.
+func (m *Manager) HoldRemovals(hold bool) {
+	m.mu.Lock()
+	changed := m.held != hold
+	m.held = hold
+	m.mu.Unlock()
+	if changed {
+		m.logger.Info("removals of data", "held", hold)
+		m.poke()
+	}
+}
+
+func (m *Manager) isHeld() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held
+}
+
 // RemoveRenamed removes the directories that wait for it: the deleted ones, and strays that are old enough. It reports
 // each; one that could not be removed is tried again removalRetryInterval later, however often this is called. It ends
 // early when ctx does.
 func (m *Manager) RemoveRenamed(ctx context.Context) []Removal {
+	if m.isHeld() {
+		return nil
+	}
 	now := m.env.Now()
 	m.mu.Lock()
 	var due []Removal
@@ -90,6 +112,9 @@ func (m *Manager) removeDir(dir string) error {
 // removeDueFiles removes the files of segments whose time has come, and returns when the next one's comes; ok is false
 // if none waits. What cannot be removed is tried again a delay later; what is gone, is gone.
 func (m *Manager) removeDueFiles() (next time.Time, ok bool) {
+	if m.isHeld() {
+		return time.Time{}, false
+	}
 	now := m.env.Now()
 	m.mu.Lock()
 	list := m.files

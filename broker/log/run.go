@@ -61,9 +61,12 @@ func (m *Manager) FlushRolled() error {
 	return first
 }
 
-// ApplyRetention applies the retention rules to every log, and returns the number of segments removed. A log that
+// ApplyRetention applies the retention rules to every log, unless removals are held, and returns the number of segments removed. A log that
 // fails is offline.
 func (m *Manager) ApplyRetention() int {
+	if m.isHeld() {
+		return 0
+	}
 	n := 0
 	for _, l := range m.Logs() {
 		removed, err := l.ApplyRetention()

@@ -38,12 +38,15 @@ func (a *app) brokerList(ctx context.Context, r *readFlags) error {
 	if err != nil {
 		return err
 	}
+	if resp.GetLineageUnconfirmed() {
+		a.warnUnconfirmed(resp.GetLineage())
+	}
 	if a.json() {
 		out := list{}
 		for _, b := range resp.GetBrokers() {
 			out = append(out, brokerJSON(b))
 		}
-		a.print(object{{"metadataOffset", resp.GetMetadataOffset()}, {"brokers", out}})
+		a.print(object{{"metadataOffset", resp.GetMetadataOffset()}, {"brokers", out}, {"lineage", resp.GetLineage()}, {"lineageConfirmed", !resp.GetLineageUnconfirmed()}})
 		return nil
 	}
 	a.printf("metadataOffset=%d", resp.GetMetadataOffset())

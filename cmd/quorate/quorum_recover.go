@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/cmd/quorate/node"
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
@@ -179,4 +180,9 @@ func (a *app) awaitConfirmed(ctx context.Context, c *client.Client, f *recoverFl
 		return nil
 	}
 	return a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
+}
+
+// warnUnconfirmed says what a lineage waits for.
+func (a *app) warnUnconfirmed(lineage int32) {
+	a.warn("%s", image.Lineage{Number: image.LineageNumber(lineage)}.Notice())
 }

@@ -32,7 +32,10 @@ type quorumView struct {
 	epoch     uint64
 	offset    int64
 	chain     uint64
-	nodes     []quorumNode
+	lineage   int32
+	// unconfirmed: the lineage waits for an operator.
+	unconfirmed bool
+	nodes       []quorumNode
 }
 
 type quorumNode struct {
@@ -44,6 +47,7 @@ type quorumNode struct {
 	chain       uint64
 	contactMs   int64
 	directoryID []byte
+	lineage     int32
 }
 
 func (a *app) quorumStatus(ctx context.Context) error {
@@ -60,11 +64,14 @@ func (a *app) quorumStatus(ctx context.Context) error {
 	for _, alarm := range view.alarms() {
 		a.warn("%s", alarm)
 	}
+	if view.unconfirmed {
+		a.warnUnconfirmed(view.lineage)
+	}
 	if a.json() {
 		a.print(view.json())
 		return nil
 	}
-	a.printf("cluster %s activeController=%d controllerEpoch=%d metadataOffset=%d chain=%s", view.clusterID, view.active, view.epoch, view.offset, chain(view.chain))
+	a.printf("cluster %s activeController=%d controllerEpoch=%d metadataOffset=%d chain=%s lineage=%d", view.clusterID, view.active, view.epoch, view.offset, chain(view.chain), view.lineage)
 	for _, n := range view.nodes {
 		a.printf("%s", n.line())
 	}
@@ -84,10 +91,10 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 		return v, false
 	}
 	best := slices.MaxFunc(heard, func(x, y *controllerpb.NodeStatusResponse) int {
-		return cmp.Or(cmp.Compare(x.GetActiveController().GetControllerEpoch(), y.GetActiveController().GetControllerEpoch()),
+		return cmp.Or(cmp.Compare(x.GetLineage(), y.GetLineage()), cmp.Compare(x.GetActiveController().GetControllerEpoch(), y.GetActiveController().GetControllerEpoch()),
 			cmp.Compare(x.GetAppliedIndex(), y.GetAppliedIndex()))
 	})
-	v = quorumView{clusterID: best.GetClusterId(), active: -1, offset: best.GetMetadataOffset(), chain: best.GetChain()}
+	v = quorumView{clusterID: best.GetClusterId(), active: -1, offset: best.GetMetadataOffset(), chain: best.GetChain(), lineage: best.GetLineage(), unconfirmed: best.GetLineageUnconfirmed()}
 	if named := best.GetActiveController(); named != nil {
 		v.active, v.epoch = named.GetNodeId(), named.GetControllerEpoch()
 	}
@@ -113,7 +120,7 @@ func (v *quorumView) hear(h *controllerpb.NodeStatusResponse) {
 	}
 	n := &v.nodes[i]
 	n.state, n.index, n.offset, n.chain = h.GetState(), int64(h.GetAppliedIndex()), h.GetMetadataOffset(), h.GetChain()
-	n.contactMs = h.GetLastContactMs()
+	n.contactMs, n.lineage = h.GetLastContactMs(), h.GetLineage()
 	if n.id == v.active {
 		v.offset, v.chain = n.offset, n.chain
 	}
@@ -124,7 +131,7 @@ func (v *quorumView) alarms() []string {
 	var out []string
 	for i, x := range v.nodes {
 		for _, y := range v.nodes[:i] {
-			if x.offset >= 0 && x.offset == y.offset && x.chain != y.chain {
+			if x.offset >= 0 && x.lineage == y.lineage && x.offset == y.offset && x.chain != y.chain {
 				out = append(out, fmt.Sprintf("nodes %d and %d have different chains at metadata offset %d: their logs differ; stop one and compare metadata dumps", y.id, x.id, x.offset))
 			}
 		}
@@ -146,10 +153,10 @@ func (v *quorumView) json() object {
 	for _, n := range v.nodes {
 		nodes = append(nodes, object{
 			{"id", n.id}, {"voter", n.voter}, {"state", n.state}, {"appliedIndex", n.index}, {"metadataOffset", n.offset}, {"chain", chain(n.chain)},
-			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)},
+			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)}, {"lineage", n.lineage},
 		})
 	}
 	return object{
-		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes},
+		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes}, {"lineage", v.lineage}, {"lineageConfirmed", !v.unconfirmed},
 	}
 }

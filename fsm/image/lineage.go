@@ -30,6 +30,14 @@ type Lineage struct {
 // the word of this image.
 func (l Lineage) IsUnconfirmed() bool { return l.Number > 0 && l.ConfirmedMs == 0 }
 
+// Notice says in words what an unconfirmed lineage waits for; empty if it waits for nothing.
+func (l Lineage) Notice() string {
+	if !l.IsUnconfirmed() {
+		return ""
+	}
+	return fmt.Sprintf("lineage %d waits to be confirmed: the quorum was recovered offline, and brokers delete nothing until `quorate quorum recover --confirm`", l.Number)
+}
+
 // String returns one canonical line.
 func (l Lineage) String() string {
 	s := fmt.Sprintf("lineage %d controller=%d:%v recovered=%d/%v", l.Number, l.Controller, l.DirectoryID, l.RecoveredOffset, l.RecoveredChain)

@@ -125,7 +125,9 @@ func (s *Server) ListBrokers(ctx context.Context, r *controllerpb.ListBrokersReq
 	if err != nil {
 		return nil, err
 	}
-	response := &controllerpb.ListBrokersResponse{MetadataOffset: int64(im.Offset())}
+	response := &controllerpb.ListBrokersResponse{
+		MetadataOffset: int64(im.Offset()), Lineage: int32(im.Lineage().Number), LineageUnconfirmed: im.Lineage().IsUnconfirmed(),
+	}
 	for b := range im.Brokers() {
 		heard := s.source.Heard(b.ID)
 		response.Brokers = append(response.Brokers, &controllerpb.BrokerDescription{

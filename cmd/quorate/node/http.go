@@ -29,17 +29,19 @@ const (
 	readinessBytesMax   = 4096
 )
 
-// Readiness says why a node is not ready, "" if it is.
-type Readiness func() string
+// Readiness says why a node is not ready, "" if it is, and then what an operator should know all the same.
+type Readiness func() (why, notice string)
 
 // httpHandler serves liveness, readiness with its reason, metrics, and profiles if they are enabled.
 func httpHandler(ready Readiness, registry *prometheus.Registry, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		why := ready()
+		why, notice := ready()
 		if why == "" {
-			fmt.Fprintln(w, "ok")
+			if fmt.Fprintln(w, "ok"); notice != "" {
+				fmt.Fprintln(w, notice)
+			}
 			return
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)

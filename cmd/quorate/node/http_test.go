@@ -27,18 +27,21 @@ func TestHTTPHandler(t *testing.T) {
 		path     string
 		profiles bool
 		why      string
+		notice   string
 		code     int
 		body     string
 	}{
-		{"/livez", false, why, 200, "ok"},
-		{"/readyz", false, why, 503, why},
-		{"/readyz", false, "", 200, "ok"},
-		{"/metrics", false, why, 200, "quorate_test 7"},
-		{"/debug/pprof/", false, "", 404, "not found"},
-		{"/debug/pprof/", true, "", 200, "goroutine"},
+		{"/livez", false, why, "", 200, "ok"},
+		{"/readyz", false, why, "", 503, why},
+		{"/readyz", false, "", "", 200, "ok"},
+		{"/readyz", false, "", "lineage 1 waits", 200, "ok\nlineage 1 waits\n"},
+		{"/readyz", false, why, "lineage 1 waits", 503, why},
+		{"/metrics", false, why, "", 200, "quorate_test 7"},
+		{"/debug/pprof/", false, "", "", 404, "not found"},
+		{"/debug/pprof/", true, "", "", 200, "goroutine"},
 	} {
 		w := httptest.NewRecorder()
-		httpHandler(func() string { return c.why }, registry, c.profiles).ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.path, nil))
+		httpHandler(func() (string, string) { return c.why, c.notice }, registry, c.profiles).ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.path, nil))
 		if w.Code != c.code || !strings.Contains(w.Body.String(), c.body) {
 			t.Errorf("%s (profiles %v, why %q): %d %q", c.path, c.profiles, c.why, w.Code, w.Body.String())
 		}
@@ -53,7 +56,7 @@ func TestServeHTTPEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serveHTTP(ctx, listener, httpHandler(func() string { return "" }, prometheus.NewRegistry(), false), new(unserved), slog.New(slog.DiscardHandler))
+		ended <- serveHTTP(ctx, listener, httpHandler(func() (string, string) { return "", "" }, prometheus.NewRegistry(), false), new(unserved), slog.New(slog.DiscardHandler))
 	}()
 	client := &http.Client{Transport: &http.Transport{}}
 	resp, err := client.Get("http://" + listener.Addr().String() + "/livez")
@@ -81,7 +84,7 @@ func TestUnservedConnectionsAreCounted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, bad := make(chan error, 1), new(unserved)
 	go func() {
-		ended <- serveHTTP(ctx, listener, httpHandler(func() string { return "" }, prometheus.NewRegistry(), false), bad, slog.New(slog.DiscardHandler))
+		ended <- serveHTTP(ctx, listener, httpHandler(func() (string, string) { return "", "" }, prometheus.NewRegistry(), false), bad, slog.New(slog.DiscardHandler))
 	}()
 	for _, sent := range []string{"\x00\xff\x00\r\n\r\n", "GET /livez HTTP/9.9\r\n\r\n", strings.Repeat("x", 2*httpHeaderBytesMax) + "\r\n", "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"} {
 		conn, err := net.Dial("tcp", listener.Addr().String())

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,13 +187,16 @@ func (o RunOptions) stopMax(ctx context.Context) time.Duration {
 
 // readiness joins what the sides say.
 func readiness(sides []side) Readiness {
-	return func() string {
+	return func() (why, notice string) {
 		for _, s := range sides {
 			if ok, reason := s.Ready(); !ok {
-				return reason
+				return reason, ""
+			}
+			if n, ok := s.(interface{ Notice() string }); ok {
+				notice = cmp.Or(notice, n.Notice())
 			}
 		}
-		return ""
+		return "", notice
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client"
 )
 
@@ -33,6 +34,7 @@ type quorumView struct {
 	offset    int64
 	chain     uint64
 	nodes     []quorumNode
+	removed   []*metadatapb.RemovedController
 }
 
 type quorumNode struct {
@@ -68,6 +70,9 @@ func (a *app) quorumStatus(ctx context.Context) error {
 	for _, n := range view.nodes {
 		a.printf("%s", n.line())
 	}
+	for _, r := range view.removed {
+		a.printf("removed %d directoryId=%s removedAtMs=%d", r.GetControllerId(), uuid(r.GetDirectoryId()), r.GetRemovedAtMs())
+	}
 	return nil
 }
 
@@ -91,6 +96,7 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 	if named := best.GetActiveController(); named != nil {
 		v.active, v.epoch = named.GetNodeId(), named.GetControllerEpoch()
 	}
+	v.removed = best.GetRemoved()
 	for _, m := range best.GetMembers() {
 		v.nodes = append(v.nodes, quorumNode{id: m.GetNodeId(), voter: m.GetVoter(), state: "unreachable", index: -1, offset: -1, contactMs: -1, directoryID: m.GetDirectoryId()})
 	}
@@ -149,7 +155,12 @@ func (v *quorumView) json() object {
 			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)},
 		})
 	}
+	removed := list{}
+	for _, r := range v.removed {
+		removed = append(removed, object{{"id", r.GetControllerId()}, {"directoryId", uuid(r.GetDirectoryId())}, {"removedAtMs", r.GetRemovedAtMs()}})
+	}
 	return object{
 		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes},
+		{"removed", removed},
 	}
 }

@@ -83,7 +83,7 @@ func (a *app) root() *cobra.Command {
 			a.partitionReassignmentsCommand(), a.partitionCancelCommand()),
 		a.noun("broker", "Registrations of brokers", a.brokerListCommand(), a.brokerDescribeCommand(), a.brokerUnregisterCommand()),
 		a.noun("feature", "Finalized levels of features", a.featureDescribeCommand(), a.featureUpgradeCommand(), a.featureDowngradeCommand()),
-		a.noun("quorum", "The controllers", a.quorumStatusCommand(), a.quorumRecoverCommand()),
+		a.noun("quorum", "The controllers", a.quorumStatusCommand(), a.quorumAddCommand(), a.quorumRemoveCommand(), a.quorumTransferCommand(), a.quorumRecoverCommand()),
 		a.noun("metadata", "The metadata log and its image", a.metadataDumpCommand(), a.metadataLogCommand(), a.metadataHistoryCommand()),
 		a.noun("check", "Questions that an operator asks before acting", a.checkStopCommand()),
 	)

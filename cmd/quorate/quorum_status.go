@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client"
 )
 
@@ -36,6 +37,7 @@ type quorumView struct {
 	// unconfirmed: the lineage waits for an operator.
 	unconfirmed bool
 	nodes       []quorumNode
+	removed     []*metadatapb.RemovedController
 }
 
 type quorumNode struct {
@@ -75,6 +77,9 @@ func (a *app) quorumStatus(ctx context.Context) error {
 	for _, n := range view.nodes {
 		a.printf("%s", n.line())
 	}
+	for _, r := range view.removed {
+		a.printf("removed %d directoryId=%s removedAtMs=%d", r.GetControllerId(), uuid(r.GetDirectoryId()), r.GetRemovedAtMs())
+	}
 	return nil
 }
 
@@ -98,6 +103,7 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 	if named := best.GetActiveController(); named != nil {
 		v.active, v.epoch = named.GetNodeId(), named.GetControllerEpoch()
 	}
+	v.removed = best.GetRemoved()
 	for _, m := range best.GetMembers() {
 		v.nodes = append(v.nodes, quorumNode{id: m.GetNodeId(), voter: m.GetVoter(), state: "unreachable", index: -1, offset: -1, contactMs: -1, directoryID: m.GetDirectoryId()})
 	}
@@ -156,7 +162,12 @@ func (v *quorumView) json() object {
 			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)}, {"lineage", n.lineage},
 		})
 	}
+	removed := list{}
+	for _, r := range v.removed {
+		removed = append(removed, object{{"id", r.GetControllerId()}, {"directoryId", uuid(r.GetDirectoryId())}, {"removedAtMs", r.GetRemovedAtMs()}})
+	}
 	return object{
-		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes}, {"lineage", v.lineage}, {"lineageConfirmed", !v.unconfirmed},
+		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes},
+		{"lineage", v.lineage}, {"lineageConfirmed", !v.unconfirmed}, {"removed", removed},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
 func TestQuorumStatus(t *testing.T) {
@@ -26,6 +27,14 @@ func TestQuorumStatus(t *testing.T) {
 			other := proto.Clone(s).(*controllerpb.NodeStatusResponse)
 			other.NodeId, other.DirectoryId = 1001, id16(1)
 			w.active.Set(other)
+		case "one was removed":
+			s.State, s.Removed = "removed", []*metadatapb.RemovedController{{ControllerId: 1002, DirectoryId: id16(2), RemovedAtMs: 1700000000000}}
+			s.Chain = 0xabc
+			w.standby.Set(s)
+			active, _ := w.active.NodeStatus(t.Context(), nil)
+			active = proto.Clone(active).(*controllerpb.NodeStatusResponse)
+			active.Members, active.Removed = append(active.Members[:1:1], active.Members[2]), s.Removed
+			w.active.Set(active)
 		case "formatted anew":
 			s.DirectoryId, s.State = id16(9), "follower"
 			s.AppliedIndex, s.MetadataOffset, s.Chain, s.LastContactMs = 0, -1, 0, -1

@@ -42,6 +42,7 @@ type Broker struct {
 // QuorumNode is a row of `quorum status -o json`.
 type QuorumNode struct {
 	ID             int    `json:"id"`
+	Voter          bool   `json:"voter"`
 	State          string `json:"state"`
 	MetadataOffset int64  `json:"metadataOffset"`
 	Chain          string `json:"chain"`
@@ -54,6 +55,13 @@ type Quorum struct {
 	MetadataOffset   int64        `json:"metadataOffset"`
 	Chain            string       `json:"chain"`
 	Nodes            []QuorumNode `json:"nodes"`
+	Removed          []Removed    `json:"removed"`
+}
+
+// Removed is a controller that the quorum has given up.
+type Removed struct {
+	ID          int    `json:"id"`
+	DirectoryID string `json:"directoryId"`
 }
 
 func (c *Cluster) query(t testing.TB, into any, args ...string) error {

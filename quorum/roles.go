@@ -10,7 +10,7 @@ import (
 // Role is what a caller of the gRPC listener must be.
 type Role string
 
-// The roles of gRPC callers. Authentication does not exist yet: every caller has the principal User:ANONYMOUS, or
+// The roles of gRPC callers. Authentication does not exist yet: every caller has the principal ANONYMOUS, or
 // the one it forwards for, and every role. The table is complete all the same, and a test holds that no method is missing from it.
 const (
 	RoleController Role = "controller"
@@ -20,7 +20,7 @@ const (
 )
 
 // PrincipalAnonymous is the principal of a caller that has not been authenticated.
-const PrincipalAnonymous = "User:ANONYMOUS"
+const PrincipalAnonymous = "ANONYMOUS"
 
 // MethodRoles tells which role each method of the project's gRPC services asks for.
 var MethodRoles = map[string]Role{

@@ -41,7 +41,7 @@ type conn struct {
 }
 
 func newConn(ctx context.Context, s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, stream: nc, peer: nc.RemoteAddr().String(), principal: "User:ANONYMOUS", slots: make(chan *request, s.cfg.PendingMax-1)}
+	c := &conn{s: s, nc: nc, stream: nc, peer: nc.RemoteAddr().String(), principal: "ANONYMOUS", slots: make(chan *request, s.cfg.PendingMax-1)}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.active.Store(s.clock.Now().UnixNano())
 	return c

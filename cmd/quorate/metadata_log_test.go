@@ -38,7 +38,7 @@ func TestMetadataLog(t *testing.T) {
 	log := []*controllerpb.EntryFrame{
 		entry(10, &metadatapb.Decision{Cause: &metadatapb.Cause{Name: "CreateTopics", Principal: "User:alice"}, Records: []*metadatapb.Record{topic("orders"), change(0)}}),
 		entry(12,
-			&metadatapb.Decision{Cause: &metadatapb.Cause{Name: "AlterPartition", BrokerId: proto.Int32(2), Principal: "User:ANONYMOUS"}, Records: []*metadatapb.Record{change(1)}},
+			&metadatapb.Decision{Cause: &metadatapb.Cause{Name: "AlterPartition", BrokerId: proto.Int32(2), Principal: "ANONYMOUS"}, Records: []*metadatapb.Record{change(1)}},
 			&metadatapb.Decision{Cause: &metadatapb.Cause{Name: "SessionExpired", BrokerId: proto.Int32(3)}, Records: []*metadatapb.Record{change(2)}}),
 	}
 	w := newWorld(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"testing"
 
 	"github.com/quorate/quorate/fsm/image"
@@ -96,21 +95,5 @@ func TestRequestOutOfTimeIsNotDecided(t *testing.T) {
 	refused, ok := client.AsRefusal(refusal(answer, nil))
 	if !ok || refused.Code != controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT {
 		t.Errorf("answered %v", answer)
-	}
-}
-
-// TestRequestIDIsBounded: what a caller calls its request stands in the log, so it cannot be as long as a message.
-func TestRequestIDIsBounded(t *testing.T) {
-	l := deciding(func(err error) { t.Fatal(err) })
-	l.active.Store(&activity{})
-	op := &operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "CreateTopics", RequestId: strings.Repeat("x", requestIDBytesMax+1)},
-		decide: func(controller.View) plan { t.Error("decided"); return plan{} }}
-	_, err := l.do(t.Context(), op)
-	refused, ok := client.AsRefusal(refusal(err, nil))
-	if !ok || refused.Code != controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST || !strings.Contains(refused.Message, "250 bytes, at most 249") {
-		t.Errorf("answered %v", err)
-	}
-	if len(l.queue) != 0 {
-		t.Error("it waits to be decided")
 	}
 }

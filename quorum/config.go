@@ -18,8 +18,6 @@ import (
 const (
 	// operationsQueuedMax bounds the requests that wait to be decided. A caller above it gets REQUEST_TIMED_OUT at once.
 	operationsQueuedMax = 8192
-	// requestIDBytesMax bounds the id by which a caller names its request: it stands beside the records of each decision.
-	requestIDBytesMax = 249
 	// entryBytesTarget is the size at which a Raft entry is closed while the window has room.
 	entryBytesTarget = 64 << 10
 	// entryBytesMax bounds the encoded records of one entry: a larger one risks the transport's time-out.

@@ -83,11 +83,6 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 	if l.active.Load() == nil {
 		return result{}, ErrNotActive
 	}
-	if n := len(op.cause.GetRequestId()); n > requestIDBytesMax {
-		l.metrics.OperationsRefused.Add(1)
-		return result{}, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST,
-			"the request id has %d bytes, at most %d are taken: it stands in the metadata log with the change", n, requestIDBytesMax)
-	}
 	op.arrived = l.env.Now()
 	answered := make(chan result, 1)
 	op.answer = func(r result) { answered <- r }

@@ -53,6 +53,8 @@ type Node struct {
 	changing atomic.Pointer[membershipChange]
 	// refusedAsRemoved is set when the active controller refused this node's registration because it was removed.
 	refusedAsRemoved atomic.Bool
+	// hasReplayed is set when the node has applied the claim of a leader that it knows, and so everything before it.
+	hasReplayed atomic.Bool
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
 	open atomic.Bool
 }
@@ -251,7 +253,8 @@ func (n *Node) handshakes() []prometheus.Collector {
 // Notice says what an operator should know although the node takes part; empty for nothing.
 func (n *Node) Notice() string { return n.fsm.Image().Lineage().Notice() }
 
-// Ready tells whether the node takes part: it knows a leader and has applied what it knows to be committed.
+// Ready tells whether the node takes part: it knows a leader and has applied what it knows to be committed. After a start that
+// is so once the claim of the present leader is applied, which stands behind everything that was committed before.
 func (n *Node) Ready() (ok bool, reason string) {
 	if !n.open.Load() {
 		return false, "the node is starting or stopping"
@@ -262,6 +265,13 @@ func (n *Node) Ready() (ok bool, reason string) {
 	}
 	if !known {
 		return false, "no Raft leader is known"
+	}
+	if !n.hasReplayed.Load() {
+		// Right after a start nothing is known to be committed, and nothing can be behind it.
+		if claimed, term := n.fsm.State().ClaimTerm, n.raft.CurrentTerm(); claimed != term {
+			return false, fmt.Sprintf("the log is replayed: the newest claim applied is of Raft term %d, the leader's is %d", claimed, term)
+		}
+		n.hasReplayed.Store(true)
 	}
 	if applied, committed := n.fsm.AppliedIndex(), n.raft.CommitIndex(); applied < committed {
 		return false, fmt.Sprintf("applied Raft index %d is behind commit index %d", applied, committed)

@@ -45,7 +45,7 @@ func TestVisitsAreMadeAnew(t *testing.T) {
 		t.Run(cfg.Name, func(t *testing.T) {
 			t.Parallel()
 			s := NewSearching(cfg, NoBug)
-			if r := s.Run(3000); r.Violation != nil {
+			if r := s.Run(1500); r.Violation != nil {
 				t.Fatal(r.Transcript())
 			}
 			for i := 0; i < s.visits.len(); i += 29 {

@@ -46,8 +46,17 @@ type replica struct {
 	ledSince image.LeaderEpoch
 	// waiting are the producers that wait for all replicas.
 	waiting []wait
-	// refusing tells that a follower may bear the mark of a refusal, which only its printed form shows.
+	// refusing tells that a follower may bear the mark of a refusal, which only its printed form shows; refused holds, by
+	// broker, the registration that was refused last.
 	refusing bool
+	refused  [3]refusal
+}
+
+// refusal is what a leader looks at before it asks for a refused follower again.
+type refusal struct {
+	epoch            image.BrokerEpoch
+	fenced, stopping bool
+	sinceMs          int64
 }
 
 // wait is a producer that was not answered yet.
@@ -158,13 +167,20 @@ func (r *replica) appendLeader(b []byte) []byte {
 		if !f.LastCaughtUp.IsZero() {
 			b = append(b, " caught-up"...)
 		}
-		if r.refusing && strings.HasSuffix(f.String(), "refused}") {
-			b = append(b, " refused"...)
+		if r.refusing && isRefused(f) {
+			x := r.refused[f.ID-1]
+			b = appendInt(b, " refused=", int64(x.epoch))
+			b = strconv.AppendBool(append(b, ','), x.fenced)
+			b = strconv.AppendBool(append(b, ','), x.stopping)
+			b = appendInt(b, ",", x.sinceMs)
 		}
 		b = append(b, '}')
 	}
 	return b
 }
+
+// isRefused tells whether the follower bears the mark of a refusal.
+func isRefused(f *partition.Follower) bool { return strings.HasSuffix(f.String(), "refused}") }
 
 // appendProposal writes the line of [partition.Proposal], which is wanted too often to be made by fmt.
 func appendProposal(b []byte, p *partition.Proposal) []byte {

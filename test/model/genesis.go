@@ -12,7 +12,7 @@ import (
 )
 
 func newModel(cfg *Config, bug Bug) *model {
-	m := &model{cfg: cfg, bug: bug}
+	m := &model{cfg: cfg, bug: bug, messages: make(map[string]*message), brokers: make(map[uint64]*broker)}
 	m.forget()
 	for i := range cfg.Replicas {
 		m.ids = append(m.ids, image.PartitionID{Topic: uuid("topic"), Partition: int32(i)})
@@ -20,10 +20,9 @@ func newModel(cfg *Config, bug Bug) *model {
 	return m
 }
 
-// forget drops the copies of what many worlds have in common. They are made again as they are wanted.
+// forget drops what was decided and checked. It is made again as it is wanted. Brokers and messages stay: which of two of one
+// canonical form a world has must not change while it is searched.
 func (m *model) forget() {
-	m.messages = make(map[string]*message)
-	m.brokers = make(map[uint64]*broker)
 	m.checked = make(map[step]error)
 	m.changes = make(map[transition]*image.BrokerChanges)
 }

@@ -31,19 +31,22 @@ func (w *World) heartbeat(id image.BrokerID) *World {
 
 // heartbeatToStop asks for a controlled shutdown. Every other broker has told just before how far it is.
 func (w *World) heartbeatToStop(b *broker) *World {
-	r := request{kind: doHeartbeat, a: int8(b.id), b: 1}
-	for i, at := range w.at {
-		r.heard[i] = at.im.Offset()
+	r := request{kind: doHeartbeat, a: int8(b.id), b: 1, at: w.at[b.id-1].im.Offset()}
+	for i, other := range w.brokers {
+		r.heard[i] = image.NoOffset
+		if known, ok := w.newest.im.Broker(other.id); ok && known.Epoch == other.epoch && other.begun {
+			r.heard[i] = w.at[i].im.Offset()
+		}
 	}
 	return w.decide(r, func(n *node) decided {
 		live := n.live
-		for i, at := range w.at {
-			if known, ok := n.im.Broker(brokerIDs[i]); ok && known.Epoch == w.brokers[i].epoch && w.brokers[i].begun {
-				live = live.Heard(brokerIDs[i], begin, at.im.Offset(), at.im.Chain())
+		for i, offset := range r.heard {
+			if offset != image.NoOffset {
+				live = live.Heard(brokerIDs[i], begin, offset, w.at[i].im.Chain())
 			}
 		}
 		d, err := controller.BrokerHeartbeat(n.view(live, begin), &controllerpb.BrokerHeartbeatRequest{
-			BrokerId: int32(b.id), BrokerEpoch: int64(b.epoch), MetadataOffset: int64(r.heard[b.id-1]), WantShutDown: true,
+			BrokerId: int32(b.id), BrokerEpoch: int64(b.epoch), MetadataOffset: int64(r.at), WantShutDown: true,
 		})
 		out := plain(d, err)
 		if err == nil && d.Response.ShouldShutDown {
@@ -80,7 +83,7 @@ func (w *World) register(id image.BrokerID, answerLost bool) *World {
 		return nil
 	}
 	start := w.fork()
-	r := request{kind: doRegister, a: int8(id), b: b.life, stop: b.stop, previous: b.previous, wiped: b.wiped}
+	r := request{kind: doRegister, a: int8(id), b: b.life, stop: b.stop, previous: b.previous, wiped: b.wiped, directory: b.directory}
 	if answerLost {
 		if !start.spend(Lost) {
 			return nil

@@ -126,7 +126,13 @@ func (w *World) answer(i int) *World {
 	b = next.edit(m.from)
 	r := &b.parts[m.part]
 	r.sent = nil
-	r.refusing = r.refusing || m.answered.Code == controllerpb.ErrorCode_ERROR_CODE_INELIGIBLE_REPLICA
+	if m.answered.Code == controllerpb.ErrorCode_ERROR_CODE_INELIGIBLE_REPLICA {
+		r.refusing = true
+		for _, id := range m.proposal.Changed {
+			known, _ := w.at[m.from-1].im.Broker(id)
+			r.refused[id-1] = refusal{known.Epoch, known.Fenced, known.InControlledShutdown, known.StateSinceMs}
+		}
+	}
 	a := *m.answered
 	a.Now = w.clock()
 	next.step(b, m.part, a)

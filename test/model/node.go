@@ -69,7 +69,9 @@ type request struct {
 	stop     metadatapb.StopKind
 	previous image.BrokerEpoch
 	wiped    bool
-	// heard is what all brokers tell that they have applied.
+	// directory counts those of the broker.
+	directory int8
+	// heard is what all brokers that serve tell that they have applied.
 	heard [3]image.MetadataOffset
 }
 

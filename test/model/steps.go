@@ -36,6 +36,9 @@ func (w *World) step(b *broker, part int, e partition.Event) partition.Effects {
 	}
 	r.State = next
 	r.settleTimes()
+	if r.refusing {
+		r.refusing = slices.ContainsFunc(r.Followers, func(f partition.Follower) bool { return isRefused(&f) })
+	}
 	if fx.HighWatermarkMoved {
 		if r.HighWatermark > r.log.end() || r.HighWatermark < before.HighWatermark {
 			w.fail("EpochsMonotonic", "the watermark of %v went from %d to %d, the log ends at %d", b.id, before.HighWatermark, r.HighWatermark, r.log.end())

@@ -90,7 +90,8 @@ func (m *machine) Restore(rc io.ReadCloser) error {
 	defer m.mu.Unlock()
 	m.recent = append([]*image.Image(nil), m.Image())
 	if m.history != nil {
-		m.history.Restored(m.mark())
+		l := m.Image().Lineage()
+		m.history.Restored(m.mark(), history.Mark{Offset: l.RecoveredOffset, Chain: l.RecoveredChain})
 	}
 	return nil
 }

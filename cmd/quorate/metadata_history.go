@@ -26,9 +26,9 @@ func (a *app) metadataHistoryCommand() *cobra.Command {
 		Use:   "history TOPIC-PARTITION",
 		Short: "Tell what happened to a partition, and why",
 		Long: "Tell what happened to a partition: each change with its metadata offset, its time, old -> new value of what changed, the states\n" +
-			"that the partition and its replicas went through, and after <- the cause. The first line says from which offset on nothing is missing; what is\n" +
-			"missing is told where it would be, and a value that is not known is shown as ?. A topic that was deleted is asked for by its id,\n" +
-			"with the number of the partition alone.",
+			"that the partition and its replicas went through, and after <- the cause. The first line says from which offset on nothing is\n" +
+			"missing; what is missing is told where it would be, and a value that is not known is shown as ?. A topic that was deleted is\n" +
+			"asked for by its id, with the number of the partition alone.",
 		Example: "  quorate metadata history orders-0\n  quorate metadata history 0 --topic-id J08mhhdCQcWIXdG8Uvlcsg",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -110,6 +110,8 @@ const (
 	ReasonCompacted
 	// ReasonRetention: they were removed as too old.
 	ReasonRetention
+	// ReasonLineage: nothing is missing; a recovery skipped the offsets when it began a new lineage.
+	ReasonLineage
 )
 
 // String is the reason in words.
@@ -131,6 +133,8 @@ func (r Reason) String() string {
 		return "the log begins later"
 	case ReasonRetention:
 		return "removed by retention"
+	case ReasonLineage:
+		return "a recovery began a new lineage and skipped the offsets"
 	}
 	return fmt.Sprintf("reason %d", uint8(r))
 }

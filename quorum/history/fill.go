@@ -60,7 +60,7 @@ func (f *filler) fillAll(ctx context.Context) {
 		}
 	}
 	for _, g := range gaps[:min(len(gaps), gapsTriedMax)] {
-		if t, ok := f.tried[g]; ok && now.Before(t.again) || ctx.Err() != nil {
+		if t, ok := f.tried[g]; ok && now.Before(t.again) || ctx.Err() != nil || g.Reason == ReasonLineage {
 			continue
 		}
 		if f.fill(ctx, g) {

@@ -60,8 +60,9 @@ func (h *History) Offer(entries []*fsm.Entry) {
 // Missed tells that entries were applied which the caller could not hand over.
 func (h *History) Missed() { h.queue.putLost() }
 
-// Restored tells that the state machine stands at a mark that no entry led to.
-func (h *History) Restored(m Mark) { h.queue.putRestored(m) }
+// Restored tells that the state machine stands at a mark that no entry led to. recovered is where the log ended from which
+// the newest recovery went on; a mark that no log has if there was none.
+func (h *History) Restored(m, recovered Mark) { h.queue.putRestored(restored{m, recovered}) }
 
 // Run writes, removes and fills until the context ends.
 func (h *History) Run(ctx context.Context) {
@@ -144,7 +145,11 @@ func (h *History) writeAll(list []queued) error {
 			if err := put(); err != nil {
 				return err
 			}
-			if err := h.store.skipTo(*q.restored, ReasonSnapshot); err != nil {
+			reason := ReasonSnapshot
+			if h.store.tail() == q.restored.recovered {
+				reason = ReasonLineage
+			}
+			if err := h.store.skipTo(q.restored.at, reason); err != nil {
 				return err
 			}
 			continue

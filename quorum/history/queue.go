@@ -9,8 +9,11 @@ import (
 // queued is an entry, or the mark of a snapshot that was installed.
 type queued struct {
 	entry    *fsm.Entry
-	restored *Mark
+	restored *restored
 }
+
+// restored is where a snapshot stands, and where the log ended that its lineage went on from.
+type restored struct{ at, recovered Mark }
 
 // queue holds what waits to be written. What finds no room is dropped: whoever puts must not wait.
 type queue struct {
@@ -41,10 +44,10 @@ func (q *queue) putEntries(entries []*fsm.Entry) (dropped int) {
 }
 
 // putRestored adds a mark; there is always room, for nothing before it is wanted any more than what comes after.
-func (q *queue) putRestored(m Mark) {
+func (q *queue) putRestored(r restored) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = append(q.list, queued{restored: &m})
+	q.list = append(q.list, queued{restored: &r})
 	q.signal()
 }
 

@@ -130,7 +130,7 @@ func TestSnapshotGapIsFilledByTheRightEntriesOnly(t *testing.T) {
 		r.run(func(h *History) {
 			r.offerAll(h, c.entries[:10]...)
 			r.stand(c.mark(50))
-			h.Restored(c.mark(50))
+			h.Restored(c.mark(50), Mark{})
 			r.offerAll(h, c.entries[50:]...)
 			synctest.Wait()
 			if got := r.holds(h, c, nil); !strings.HasPrefix(got, "0-9, gap ") || !strings.HasSuffix(got, "(a snapshot was installed), 50-59") {
@@ -161,6 +161,28 @@ func TestSnapshotGapIsFilledByTheRightEntriesOnly(t *testing.T) {
 	})
 }
 
+// Where a recovery went on from the end of this history, the offsets that it skipped are no loss, and nobody is asked for them.
+func TestSkippedOffsetsOfANewLineageAreNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRig(t), newChain(t, 10)
+		asked := 0
+		r.cfg.Sources = func() []Source { asked++; return nil }
+		r.run(func(h *History) {
+			r.offerAll(h, c.entries...)
+			after := Mark{c.end() + 1_000_003, 4711}
+			r.stand(after)
+			h.Restored(after, c.mark(10))
+			<-time.After(time.Minute)
+			if gaps := h.Gaps(); len(gaps) != 1 || gaps[0].Reason != ReasonLineage || gaps[0].To != after.Offset || asked != 0 {
+				t.Errorf("gaps %v, asked %d times", gaps, asked)
+			}
+			if h.End() != after {
+				t.Errorf("ends at %v", h.End())
+			}
+		})
+	})
+}
+
 // newOther is a chain with other entries at the same offsets.
 func newOther(t *testing.T, n int) *chainOf {
 	c := newChain(t, 0)
@@ -186,7 +208,7 @@ func TestFillKeepsToItsRate(t *testing.T) {
 		r.cfg.Sources = c.source(0, 60)
 		r.run(func(h *History) {
 			r.stand(c.mark(50))
-			h.Restored(c.mark(50))
+			h.Restored(c.mark(50), Mark{})
 			r.offerAll(h, c.entries[50:]...)
 			<-time.After(8 * time.Second)
 			if len(h.Gaps()) == 0 {

@@ -89,11 +89,3 @@ func (v view) edges(g Gap) (left Mark, leftKnown bool, right Mark) {
 	}
 	return begin, false, begin
 }
-
-// end is where the view ends.
-func (v view) end() Mark {
-	if len(v.spans) == 0 {
-		return begin
-	}
-	return v.spans[len(v.spans)-1].run.after
-}

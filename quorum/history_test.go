@@ -269,8 +269,8 @@ func TestHistoryOfDeletedAndRecreatedTopics(t *testing.T) {
 		}
 		deleted, lines, err := told(t, c, m, &controllerpb.ReadHistoryRequest{TopicId: first.GetTopicId(), Partition: 1})
 		if err != nil || deleted.GetTopic() != "orders" || len(lines) != 2 ||
-			!strings.Contains(lines[0], "NonExistent->New->Online <- operator User:ANONYMOUS created the topic") ||
-			!strings.HasSuffix(lines[1], "Online->Offline <- operator User:ANONYMOUS deleted the topic (request r-7)") {
+			!strings.Contains(lines[0], "NonExistent->New->Online <- operator ANONYMOUS created the topic") ||
+			!strings.HasSuffix(lines[1], "Online->Offline <- operator ANONYMOUS deleted the topic (request r-7)") {
 			t.Errorf("%v\n%s\n%v", deleted, strings.Join(lines, "\n"), err)
 		}
 		for name, r := range map[string]*controllerpb.ReadHistoryRequest{

@@ -80,14 +80,14 @@ func TestHistoryOfAPartition(t *testing.T) {
 	next := 0
 	for _, want := range []string{
 		"created leader=3 leaderEpoch=0 partitionEpoch=0 replicas=[3,1,2] isr=[3,1,2]",
-		"state=NonExistent->New->Online replicas 1,2,3:NonExistent->New->Online  <- operator User:ANONYMOUS created the topic",
-		"<- operator User:ANONYMOUS moved the replicas to [3,1]",
+		"state=NonExistent->New->Online replicas 1,2,3:NonExistent->New->Online  <- operator ANONYMOUS created the topic",
+		"<- operator ANONYMOUS moved the replicas to [3,1]",
 		"the move is complete",
 		"changed leader=3->1 leaderEpoch=",
 		"<- broker 3's session ended",
 		"<- leader 1 expanded the ISR: broker 3 caught up",
 		"changed leader=1->3",
-		"<- operator User:ANONYMOUS asked for the preferred leader",
+		"<- operator ANONYMOUS asked for the preferred leader",
 	} {
 		at := strings.Index(told[next:], want)
 		if at < 0 {
@@ -125,7 +125,7 @@ func deletedTopicIsTold(o operator, told string) {
 	o.does("topic delete orders --wait=data", 0)
 	o.does("metadata history orders-0", 1, "error: UNKNOWN_TOPIC_OR_PARTITION", id)
 	gone := sameHistory(o, "0 --topic-id "+id, "state=Offline->NonExistent")
-	if !strings.HasPrefix(gone, strings.TrimSuffix(told, "\n")) || !strings.Contains(gone, "removed state=Online->Offline replicas 1,2,3:Online->Offline->DeletionStarted  <- operator User:ANONYMOUS deleted the topic") {
+	if !strings.HasPrefix(gone, strings.TrimSuffix(told, "\n")) || !strings.Contains(gone, "removed state=Online->Offline replicas 1,2,3:Online->Offline->DeletionStarted  <- operator ANONYMOUS deleted the topic") {
 		o.t.Errorf("after the deletion:\n%s", gone)
 	}
 	o.does("topic create orders --partitions 1 --replication-factor 2", 0)

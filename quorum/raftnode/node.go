@@ -115,6 +115,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 		return err
 	}
 	n.raft.Store(r)
+	close(n.layer.loaded)
 	return nil
 }
 
@@ -143,6 +144,7 @@ func (n *Node) checkLogThere() error {
 func (n *Node) openTransport(ctx context.Context) error {
 	self := peerAddress{hostPort: n.cfg.AdvertisedAddress, id: n.cfg.ID}
 	n.layer = &streamLayer{
+		loaded:    make(chan struct{}),
 		clusterID: n.cfg.ClusterID, self: self, network: n.cfg.Env.Network, tls: n.cfg.TLS,
 		handshakeTimeout: n.cfg.RPCTimeout, judge: n.parts.judge, isRemoved: n.isRemoved,
 		refusals: newRefusalLog(n.cfg.Logger, n.cfg.Env.Clock), metrics: &n.metrics,

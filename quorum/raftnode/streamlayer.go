@@ -50,6 +50,8 @@ type streamLayer struct {
 	accepted connSet
 	dialed   connSet
 
+	// loaded is closed when the node knows what its snapshot says; no sender is judged before. Nil: it is known.
+	loaded chan struct{}
 	// removedBy is the listener that told this server that it was removed; nil as long as none has.
 	removedBy atomic.Pointer[ServerID]
 }
@@ -199,6 +201,13 @@ func (l *streamLayer) receive(conn net.Conn) (hello, verdict, error) {
 	h, err := readHello(conn)
 	if err != nil {
 		return h, malformed, err
+	}
+	if l.loaded != nil { // who was removed, and what is committed, is known when the snapshot has been loaded
+		select {
+		case <-l.loaded:
+		case <-l.closed:
+			return h, malformed, net.ErrClosed
+		}
 	}
 	v := l.judge(h, l.clusterID, l.self.id)
 	if v == malformed {

@@ -21,7 +21,7 @@ func (w *World) clock() time.Time {
 // step makes a step of one partition of a broker that is being changed, and carries its effects out as package broker does.
 func (w *World) step(b *broker, part int, e partition.Event) partition.Effects {
 	r := &b.parts[part]
-	r.Proposals = w.lastProposal(b, part)
+	r.Proposals = w.freeProposal(b, part)
 	before := r.State
 	next, fx := w.m.bug.step(before, w.facts(b), e)
 	next.Followers = slices.Clip(next.Followers)
@@ -54,30 +54,34 @@ func (w *World) step(b *broker, part int, e partition.Event) partition.Effects {
 	return fx
 }
 
-// lastProposal is the highest number among the proposals that something still speaks of. Proposals are numbered from there,
-// so that worlds which differ in nothing but how many there have been are one.
-func (w *World) lastProposal(b *broker, part int) (last uint64) {
-	r := &b.parts[part]
-	if r.sent != nil {
-		last = r.sent.Number
-	}
-	if p := r.ISR.Pending; p != nil {
-		last = max(last, p.Number)
-	}
-	note := func(m *message) {
-		if m.from == b.id && m.life == b.life && m.part == part {
-			last = max(last, m.proposal.Number)
+// freeProposal is one less than the lowest number that no proposal has which something still speaks of. The next proposal gets
+// that number, so that worlds which differ in nothing but how many there have been are one.
+func (w *World) freeProposal(b *broker, part int) (free uint64) {
+	taken := uint64(0)
+	note := func(p *partition.Proposal) {
+		if p != nil {
+			taken |= 1 << p.Number
 		}
 	}
+	ofMessage := func(m *message) {
+		if m.from == b.id && m.life == b.life && m.part == part {
+			note(m.proposal)
+		}
+	}
+	note(b.parts[part].sent)
+	note(b.parts[part].ISR.Pending)
 	for _, m := range w.messages {
-		note(m)
+		ofMessage(m)
 	}
 	for d := w.newest; d != w.tip; d = d.parent {
 		if d.answer != nil && d.answer.message != nil {
-			note(d.answer.message)
+			ofMessage(d.answer.message)
 		}
 	}
-	return last
+	for taken>>(free+1)&1 == 1 {
+		free++
+	}
+	return free
 }
 
 func (w *World) traceStep(b *broker, part int, fx partition.Effects) {

@@ -132,7 +132,7 @@ func (c *Client) attempt(ctx context.Context, active Controller, request func(co
 func (c *Client) superseded(ctx context.Context, active Controller) bool {
 	for ctx.Err() == nil {
 		found, err := c.locate(ctx, 0)
-		if err == nil && found.ControllerEpoch > active.ControllerEpoch {
+		if err == nil && found.rank().above(active.rank()) {
 			return true
 		}
 		if !sleep(ctx, watchInterval) {

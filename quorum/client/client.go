@@ -19,6 +19,8 @@ type Controller struct {
 	Address string
 	// ControllerEpoch is the Raft term of its claim.
 	ControllerEpoch uint64
+	// Lineage is that of its log.
+	Lineage int32
 }
 
 // Client talks to the active controller, whoever it is.
@@ -34,7 +36,7 @@ type Client struct {
 	mu      sync.Mutex
 	learned []string    // addresses that answers named, newest answers first
 	active  *Controller // nil while nobody is known
-	epoch   uint64      // highest controller epoch ever followed
+	epoch   rank        // highest ever followed
 	round   *round      // the search under way
 	closed  bool
 }
@@ -93,7 +95,7 @@ func (c *Client) Observe(a *controllerpb.ActiveController) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.learn(a.GetAddress())
-	if c.active != nil && a.GetControllerEpoch() > c.active.ControllerEpoch {
+	if c.active != nil && rankOf(a).above(c.active.rank()) {
 		c.active = nil
 	}
 }
@@ -153,7 +155,7 @@ func (c *Client) follow(a Controller) {
 		c.logger.Debug("following the active controller", "id", a.ID, "address", a.Address, "controllerEpoch", a.ControllerEpoch)
 	}
 	c.active = &a
-	c.epoch = max(c.epoch, a.ControllerEpoch)
+	c.epoch = c.epoch.orHigher(a.rank())
 }
 
 // forget stops following a controller that refused or did not answer.

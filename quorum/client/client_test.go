@@ -87,6 +87,19 @@ func TestHighestControllerEpochWins(t *testing.T) {
 	}
 }
 
+// After an offline recovery the lost controllers may have claimed under later epochs: the newer lineage goes before.
+func TestNewerLineageGoesBeforeAHigherEpoch(t *testing.T) {
+	a, b, _ := quorum(t)
+	recovered := active(1, a, 6)
+	recovered.Lineage = 1
+	a.Set(&controllerpb.NodeStatusResponse{NodeId: 1, ActiveController: recovered})
+	b.Set(&controllerpb.NodeStatusResponse{NodeId: 2, ActiveController: active(2, b, 50)})
+	got, err := newClient(t, b.Address, a.Address).Active(t.Context())
+	if err != nil || got.ID != 1 || got.Lineage != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
 // A paused controller, which accepts connections and says nothing, or one that is gone delays nobody.
 func TestPausedOrUnreachableControllerDelaysAtMostASecond(t *testing.T) {
 	a, b, _ := quorum(t)

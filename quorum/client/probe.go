@@ -25,7 +25,7 @@ func (a Answer) active() (Controller, bool) {
 	if named == nil || named.GetNodeId() != a.Status.GetNodeId() {
 		return Controller{}, false
 	}
-	return Controller{ID: named.GetNodeId(), Address: a.Address, ControllerEpoch: named.GetControllerEpoch()}, true
+	return Controller{ID: named.GetNodeId(), Address: a.Address, ControllerEpoch: named.GetControllerEpoch(), Lineage: named.GetLineage()}, true
 }
 
 // addresses lists the controllers that an answer names.
@@ -63,20 +63,20 @@ type sweep struct {
 // majority tells whether more than half of those asked have answered.
 func (s *sweep) majority() bool { return 2*s.heard > len(s.asked) }
 
-// newest is the highest controller epoch that any answer names.
-func (s *sweep) newest() uint64 {
-	var newest uint64
+// newest is the highest rank that any answer names.
+func (s *sweep) newest() rank {
+	var newest rank
 	for _, a := range s.answers {
-		newest = max(newest, a.Status.GetActiveController().GetControllerEpoch())
+		newest = newest.orHigher(rankOf(a.Status.GetActiveController()))
 	}
 	return newest
 }
 
 // claimant is the controller that says it is active under the newest epoch, and none below floor.
-func (s *sweep) claimant(floor uint64) (Controller, bool) {
-	newest := max(s.newest(), floor)
+func (s *sweep) claimant(floor rank) (Controller, bool) {
+	newest := s.newest().orHigher(floor)
 	for _, a := range s.answers {
-		if active, ok := a.active(); ok && active.ControllerEpoch == newest {
+		if active, ok := a.active(); ok && active.rank() == newest {
 			return active, true
 		}
 	}

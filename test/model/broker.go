@@ -42,6 +42,8 @@ type replica struct {
 	sourceEpoch image.LeaderEpoch
 	// sent is the proposal that the AlterPartition manager holds, nil if it holds none.
 	sent *partition.Proposal
+	// attempt counts the sendings of it while one before was under way. The manager waits for the answer to the last one only.
+	attempt int8
 	// ledSince is the leader epoch with which this replica became leader.
 	ledSince image.LeaderEpoch
 	// waiting are the producers that wait for all replicas.
@@ -134,6 +136,7 @@ func (r *replica) appendTo(b []byte) []byte {
 	if r.sent != nil {
 		b = append(b, " sent="...)
 		b = appendProposal(b, r.sent)
+		b = appendInt(b, " attempt=", int64(r.attempt))
 	}
 	for _, w := range r.waiting {
 		b = append(b, " wait="...)
@@ -239,6 +242,7 @@ type message struct {
 	senderEpoch image.BrokerEpoch
 	part        int
 	proposal    *partition.Proposal
+	attempt     int8
 	// answered is nil in a request.
 	answered *partition.AlterPartitionAnswered
 	// whole is the code of a request that was refused as a whole.
@@ -261,6 +265,9 @@ func (m *message) describe() string {
 	b = appendInt(b, " epoch=", int64(m.senderEpoch))
 	b = append(b, ' ')
 	b = appendProposal(b, m.proposal)
+	if m.attempt > 0 {
+		b = appendInt(b, " attempt=", int64(m.attempt))
+	}
 	switch {
 	case m.whole != 0:
 		b = append(b, ": "+m.whole.KafkaName()...)

@@ -120,7 +120,8 @@ func (w *World) answer(i int) *World {
 	next := w.fork()
 	m := next.take(i)
 	b := next.broker(m.from)
-	if b.life != m.life || b.parts[m.part].sent == nil || !b.parts[m.part].sent.Equal(m.proposal) || !next.isFinal(m) {
+	if b.life != m.life || b.parts[m.part].sent == nil || !b.parts[m.part].sent.Equal(m.proposal) ||
+		b.parts[m.part].attempt != m.attempt || !next.isFinal(m) {
 		return next // nobody waits for it, or what was asked is asked again
 	}
 	b = next.edit(m.from)
@@ -165,7 +166,12 @@ func (w *World) resend(id image.BrokerID, part int, repeat bool) *World {
 	if !repeat && w.m.bug == NeverRepeated || repeat && !next.spend(Repeated) {
 		return nil
 	}
-	next.send(message{from: id, life: b.life, senderEpoch: b.epoch, part: part, proposal: r.sent})
+	b = next.edit(id)
+	r = &b.parts[part]
+	if r.attempt++; !repeat {
+		r.attempt = 0
+	}
+	next.send(message{from: id, life: b.life, senderEpoch: b.epoch, part: part, proposal: r.sent, attempt: r.attempt})
 	return next
 }
 

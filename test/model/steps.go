@@ -150,7 +150,7 @@ func (w *World) submit(b *broker, part int, p *partition.Proposal) {
 		})
 		return
 	}
-	r.sent = p
+	r.sent, r.attempt = p, 0
 	w.send(message{from: b.id, life: b.life, senderEpoch: b.epoch, part: part, proposal: p})
 }
 

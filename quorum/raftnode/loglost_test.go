@@ -13,7 +13,7 @@ import (
 )
 
 // A member whose log was deleted while its votes stayed would vote with an empty log under an identity that has
-// acknowledged entries. It does not start.
+// acknowledged entries; one whose votes were deleted could vote twice in a term. Neither starts.
 func TestMemberWhoseLogIsGoneDoesNotStart(t *testing.T) {
 	network := envtest.NewNetwork()
 	defer network.Close()
@@ -35,6 +35,27 @@ func TestMemberWhoseLogIsGoneDoesNotStart(t *testing.T) {
 	}
 	if err := open(); err != nil {
 		t.Fatalf("with its log: %v", err)
+	}
+	votes := filepath.Join(dir, stableName)
+	kept, err := os.ReadFile(votes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lose := range map[string]func() error{
+		"deleted": func() error { return os.Remove(votes) }, "emptied": func() error { return os.Truncate(votes, 0) },
+	} {
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		if err := open(); !errors.Is(err, ErrVotesLost) {
+			t.Errorf("with its votes %s: %v, want ErrVotesLost", name, err)
+		}
+		if err := os.WriteFile(votes, kept, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := open(); err != nil {
+		t.Fatalf("with its votes put back: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, logFile)); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,8 @@ var (
 	ErrRemoved = errors.New("raftnode: this server was removed from the quorum")
 	// ErrLogLost says that a member's log is gone while its votes are there.
 	ErrLogLost = errors.New("raftnode: the raft log is gone")
+	// ErrVotesLost says that a member's term and vote are gone while its log is there: it could vote twice in a term.
+	ErrVotesLost = errors.New("raftnode: the raft votes are gone")
 )
 
 // snapshotCheckInterval is how often Run looks whether enough bytes were logged for a snapshot.
@@ -119,22 +121,30 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkLogThere refuses a node that has a term but neither log nor snapshot: what it acknowledged under this identity is
-// gone, and it would vote as if it had never been.
+// checkLogThere refuses a node of which one store is gone and not the other: what it acknowledged or voted under this
+// identity is forgotten, and it would go on as if it had never been. Raft writes its term before its first entry, so
+// entries without a term say as much as a term without entries.
 func (n *Node) checkLogThere() error {
 	term, err := n.stores.stable.GetUint64(keyCurrentTerm)
-	if err != nil || term == 0 {
-		return nil // never ran
+	if err != nil {
+		term = 0 // never written
 	}
 	last, err := n.stores.log.LastIndex()
-	if err != nil || last > 0 {
+	if err != nil {
 		return err
 	}
 	list, err := n.snapshots.List()
-	if err != nil || len(list) > 0 {
+	if err != nil {
 		return err
 	}
-	if len(n.snapshots.unreadable) > 0 {
+	began := last > 0 || len(list) > 0
+	switch {
+	case began == (term > 0):
+		return nil // never ran, or whole
+	case began:
+		return fmt.Errorf("%w: %s has entries up to %d and no term; put %s back, or take the member out with "+
+			"`quorate quorum remove`, format the directory anew and add it with `quorate quorum add`", ErrVotesLost, n.cfg.Dir, last, stableName)
+	case len(n.snapshots.unreadable) > 0:
 		return n.snapshots.unreadable[0]
 	}
 	return fmt.Errorf("%w: %s has term %d but neither log entries nor a snapshot; put the log back, or take the member out with "+

@@ -97,7 +97,7 @@ func (rs *replicas) applyNew(im *image.Image, list []image.LocalPartition) {
 	})
 	err := rs.used.add(list)
 	if err == nil && rs.used.hasSlack(len(rs.all())) {
-		err = rs.used.begin(nil, rs.isAssigned(im))
+		err = rs.used.begin(im.Lineage().Number, nil, rs.isAssigned(im))
 	}
 	if err == nil {
 		return

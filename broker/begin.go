@@ -52,7 +52,7 @@ func (rs *replicas) begin(ctx context.Context, im *image.Image) error {
 	for i, r := range keep {
 		onDisk[i] = image.PartitionID{Topic: r.TopicID, Partition: r.Name.Partition}
 	}
-	if err := rs.used.begin(onDisk, rs.isAssigned(im)); err != nil {
+	if err := rs.used.begin(im.Lineage().Number, onDisk, rs.isAssigned(im)); err != nil {
 		return err
 	}
 	rs.apply(im)

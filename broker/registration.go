@@ -44,9 +44,10 @@ func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
 		}
 		onDisk = liveLogs(list)
 	}
-	return b.registrationBy(b.newest.image(), func(id image.PartitionID) bool {
+	im := b.newest.image()
+	return b.registrationBy(im, func(id image.PartitionID) bool {
 		_, ok := onDisk[id]
-		return ok || b.used.neverUsed(id)
+		return ok || b.used.neverUsed(im.Lineage().Number, id)
 	}), nil
 }
 

@@ -7,8 +7,10 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,17 +21,19 @@ import (
 
 const (
 	// usedLogsFile lists the logs that this directory has ever led or followed with, and so may have held records in: a
-	// line with version and directory id, then one line a log with a checksum.
+	// line with version, directory id and lineage, then one line a log, each with a checksum. Version 0 has no lineage and is of
+	// the first.
 	usedLogsFile    = "used-logs-checkpoint"
-	usedLogsVersion = 0
+	usedLogsVersion = 1
 	// usedLogsSlack is how many lines of logs that are gone the list may have beside as many as there are hosted ones.
 	usedLogsSlack = 10_000
 )
 
 // usedLogs tells a log that was never used from one that is lost. A replica takes on a role, and with it its first record,
 // only when its line is on disk. So a replica that is not in the list has nothing that could be lost: its log, there or not, is
-// as whole as on the day the partition was made. The list is evidence only if all of it reads and it is this directory's own;
-// otherwise a log that is not there counts as lost.
+// as whole as on the day the partition was made. The list is evidence only if all of it reads and it is this directory's own, and
+// only in the lineage in which it was begun: it leaves out what was no longer assigned then, and an offline recovery may have
+// brought back such an assignment. Otherwise a log that is not there counts as lost.
 //
 // Its methods may be called from any goroutine; begin and add by one at a time.
 type usedLogs struct {
@@ -38,9 +42,13 @@ type usedLogs struct {
 	directory image.UUID
 	log       *slog.Logger
 
-	mu    sync.Mutex
-	known bool
-	ids   map[image.PartitionID]bool
+	mu      sync.Mutex
+	known   bool
+	lineage image.LineageNumber // in which the list was begun
+	ids     map[image.PartitionID]bool
+
+	size int64 // of the whole lines on disk; begin's and add's
+	torn bool  // more than them may be there
 }
 
 func newUsedLogs(e *env.Env, dir string, directory image.UUID, log *slog.Logger) *usedLogs {
@@ -53,9 +61,10 @@ func (u *usedLogs) load() {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
+	var lineage image.LineageNumber
 	var ids map[image.PartitionID]bool
 	if err == nil {
-		ids, err = u.parse(data)
+		lineage, ids, err = u.parse(data)
 	}
 	if err != nil {
 		u.log.Warn("the list of used logs is not relied on: logs that are not there count as lost", "file", u.name, "error", err)
@@ -63,46 +72,60 @@ func (u *usedLogs) load() {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.known, u.ids = true, ids
+	u.known, u.lineage, u.ids = true, lineage, ids
 }
 
 // parse reads a list. A last line without its end was being written when the process stopped: nobody had acted on it.
-func (u *usedLogs) parse(data []byte) (map[image.PartitionID]bool, error) {
+func (u *usedLogs) parse(data []byte) (lineage image.LineageNumber, ids map[image.PartitionID]bool, err error) {
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
-	ids := make(map[image.PartitionID]bool)
+	ids = make(map[image.PartitionID]bool)
 	head := true
 	for line := range strings.Lines(string(data)) {
 		text, sum, ok := cutLast(strings.TrimSuffix(line, "\n"))
 		if !ok || sum != checksum(text) {
-			return nil, fmt.Errorf("broker: line %q has not its checksum", line)
+			return 0, nil, fmt.Errorf("broker: line %q has not its checksum", line)
 		}
 		if head {
-			if want := u.head(); text != want {
-				return nil, fmt.Errorf("broker: it begins with %q, not %q", text, want)
+			if lineage, err = u.parseHead(text); err != nil {
+				return 0, nil, err
 			}
 			head = false
 			continue
 		}
 		topic, partition, _ := strings.Cut(text, " ")
 		id := image.PartitionID{}
-		var err error
 		if id.Topic, err = image.ParseUUID(topic); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		n, err := strconv.ParseInt(partition, 10, 32)
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		id.Partition = int32(n)
 		ids[id] = true
 	}
 	if head {
-		return nil, errors.New("broker: it is empty")
+		return 0, nil, errors.New("broker: it is empty")
 	}
-	return ids, nil
+	return lineage, ids, nil
 }
 
-func (u *usedLogs) head() string { return fmt.Sprintf("%d %s", usedLogsVersion, u.directory) }
+func (u *usedLogs) head(lineage image.LineageNumber) string {
+	return fmt.Sprintf("%d %s %d", usedLogsVersion, u.directory, lineage)
+}
+
+func (u *usedLogs) parseHead(text string) (lineage image.LineageNumber, err error) {
+	if text == fmt.Sprintf("0 %s", u.directory) {
+		return 0, nil
+	}
+	if _, number, ok := cutLast(text); ok {
+		n, err := strconv.ParseInt(number, 10, 32)
+		if lineage = image.LineageNumber(n); err == nil && n >= 0 && text == u.head(lineage) {
+			return lineage, nil
+		}
+	}
+	return 0, fmt.Errorf("broker: it begins with %q, not with version %d and directory %s", text, usedLogsVersion, u.directory)
+}
 
 func cutLast(line string) (before, last string, ok bool) {
 	i := strings.LastIndexByte(line, ' ')
@@ -118,15 +141,16 @@ func appendLine(b []byte, text string) []byte { return fmt.Appendf(b, "%s %s\n",
 
 func lineOf(id image.PartitionID) string { return fmt.Sprintf("%s %d", id.Topic, id.Partition) }
 
-// neverUsed tells whether it is certain that this directory never held a record of the replica.
-func (u *usedLogs) neverUsed(id image.PartitionID) bool {
+// neverUsed tells whether it is certain, by the metadata of a lineage, that this directory never held a record of the replica.
+func (u *usedLogs) neverUsed(lineage image.LineageNumber, id image.PartitionID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.known && !u.ids[id]
+	return u.known && u.lineage == lineage && !u.ids[id]
 }
 
-// begin writes the list anew: what it said of replicas that are still assigned, and the logs that are on disk.
-func (u *usedLogs) begin(onDisk []image.PartitionID, isAssigned func(image.PartitionID) bool) error {
+// begin writes the list anew, in a lineage in which the logs have been judged: what it said of replicas that are still assigned,
+// and the logs that are on disk.
+func (u *usedLogs) begin(lineage image.LineageNumber, onDisk []image.PartitionID, isAssigned func(image.PartitionID) bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	ids := make(map[image.PartitionID]bool, len(onDisk))
@@ -138,14 +162,15 @@ func (u *usedLogs) begin(onDisk []image.PartitionID, isAssigned func(image.Parti
 	for _, id := range onDisk {
 		ids[id] = true
 	}
-	data := appendLine(nil, u.head())
-	for id := range ids {
+	data := appendLine(nil, u.head(lineage))
+	for _, id := range slices.SortedFunc(maps.Keys(ids), image.PartitionID.Compare) {
 		data = appendLine(data, lineOf(id))
 	}
 	if err := env.WriteFileAtomic(u.e.FS, u.name, data, 0o644); err != nil {
 		return fmt.Errorf("broker: write %s: %w", u.name, err)
 	}
-	u.known, u.ids = true, ids
+	u.known, u.lineage, u.ids = true, lineage, ids
+	u.size, u.torn = int64(len(data)), false
 	return nil
 }
 
@@ -189,14 +214,28 @@ func (u *usedLogs) add(list []image.LocalPartition) error {
 	return nil
 }
 
+// append writes whole lines behind those on disk. After an error none of data stays, or the next append cuts it off.
 func (u *usedLogs) append(data []byte) (err error) {
 	file, err := u.e.FS.OpenFile(u.name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := file.Write(data); err != nil {
-		return err
+	if u.torn {
+		if err := file.Truncate(u.size); err != nil {
+			return err
+		}
 	}
-	return file.Sync()
+	u.torn = true
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		cut := file.Truncate(u.size)
+		u.torn = cut != nil
+		return errors.Join(err, cut)
+	}
+	u.size, u.torn = u.size+int64(len(data)), false
+	return nil
 }

@@ -2,9 +2,12 @@ package broker
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -31,10 +34,10 @@ func TestUsedLogs(t *testing.T) {
 	}
 	used, unused := image.PartitionID{Topic: topicID(1), Partition: 4}, image.PartitionID{Topic: topicID(1), Partition: 5}
 	u := open(here)
-	if u.neverUsed(unused) {
+	if u.neverUsed(0, unused) {
 		t.Error("without a list nothing is known")
 	}
-	if err := u.begin(nil, nil); err != nil {
+	if err := u.begin(0, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.add(u.missing(local(1, 4), local(2, 0))); err != nil {
@@ -43,10 +46,10 @@ func TestUsedLogs(t *testing.T) {
 	if missing := u.missing(local(1, 4, 5), local(2, 0)); len(missing) != 1 || missing[0].ID != unused {
 		t.Errorf("missing %v", missing)
 	}
-	if u = open(here); u.neverUsed(used) || !u.neverUsed(unused) {
+	if u = open(here); u.neverUsed(0, used) || !u.neverUsed(0, unused) {
 		t.Error("the list does not say what was added")
 	}
-	if open(image.UUID{8}).neverUsed(unused) {
+	if open(image.UUID{8}).neverUsed(0, unused) {
 		t.Error("the list of another directory is relied on")
 	}
 	whole, err := os.ReadFile(path)
@@ -57,13 +60,13 @@ func TestUsedLogs(t *testing.T) {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 0x15
 		write(t, path, bad)
-		if u := open(here); u.neverUsed(used) || i < len(whole)-1 && u.neverUsed(unused) {
+		if u := open(here); u.neverUsed(0, used) || i < len(whole)-1 && u.neverUsed(0, unused) {
 			t.Errorf("byte %d of %d: %q is relied on", i, len(whole), bad)
 		}
 	}
 	for n := range whole { // cut anywhere
 		write(t, path, whole[:n])
-		if first := bytes.IndexByte(whole, '\n'); open(here).neverUsed(unused) != (n > first) {
+		if first := bytes.IndexByte(whole, '\n'); open(here).neverUsed(0, unused) != (n > first) {
 			t.Errorf("cut to %d bytes", n)
 		}
 	}
@@ -71,11 +74,95 @@ func TestUsedLogs(t *testing.T) {
 	// A new beginning keeps what is assigned, and takes what is on disk.
 	write(t, path, whole)
 	u = open(here)
-	if err := u.begin([]image.PartitionID{unused}, func(id image.PartitionID) bool { return id == used }); err != nil {
+	if err := u.begin(0, []image.PartitionID{unused}, func(id image.PartitionID) bool { return id == used }); err != nil {
 		t.Fatal(err)
 	}
-	if u = open(here); u.neverUsed(used) || u.neverUsed(unused) || !u.neverUsed(image.PartitionID{Topic: topicID(2)}) {
+	if u = open(here); u.neverUsed(0, used) || u.neverUsed(0, unused) || !u.neverUsed(0, image.PartitionID{Topic: topicID(2)}) {
 		t.Errorf("%v", u.ids)
+	}
+}
+
+// After an offline recovery the list of before says nothing of assignments that came back, until the logs have been judged anew.
+func TestUsedLogsOfAnOlderLineageAreNoEvidence(t *testing.T) {
+	dir, here := t.TempDir(), image.UUID{7}
+	path, gone := filepath.Join(dir, usedLogsFile), image.PartitionID{Topic: topicID(1)}
+	open := func() *usedLogs {
+		u := newUsedLogs(env.OS(""), dir, here, slog.New(slog.DiscardHandler))
+		u.load()
+		return u
+	}
+	write(t, path, appendLine(nil, "0 "+here.String())) // of before lineages
+	u := open()
+	if !u.neverUsed(0, gone) || u.neverUsed(1, gone) {
+		t.Error("a list without a lineage is of the first")
+	}
+	if err := u.begin(2, []image.PartitionID{{Topic: topicID(3)}, {Topic: topicID(2)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if u = open(); u.neverUsed(0, gone) || u.neverUsed(1, gone) || !u.neverUsed(2, gone) || u.neverUsed(3, gone) {
+		t.Errorf("a list of lineage 2 is evidence in another one: %+v", u)
+	}
+	want := appendLine(appendLine(appendLine(nil, "1 "+here.String()+" 2"), lineOf(image.PartitionID{Topic: topicID(2)})), lineOf(image.PartitionID{Topic: topicID(3)}))
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("file %q, want %q, %v", got, want, err)
+	}
+}
+
+// shortFS writes half of what is given to it as long as it is full.
+type shortFS struct {
+	env.FS
+	full, stuck bool
+}
+
+type shortFile struct {
+	env.File
+	fs *shortFS
+}
+
+func (s *shortFS) OpenFile(name string, flag int, perm fs.FileMode) (env.File, error) {
+	f, err := s.FS.OpenFile(name, flag, perm)
+	return shortFile{f, s}, err
+}
+
+func (f shortFile) Write(b []byte) (int, error) {
+	if !f.fs.full {
+		return f.File.Write(b)
+	}
+	n, err := f.File.Write(b[:len(b)/2])
+	return n, errors.Join(syscall.ENOSPC, err)
+}
+
+func (f shortFile) Truncate(size int64) error {
+	if f.fs.stuck {
+		return syscall.EIO
+	}
+	return f.File.Truncate(size)
+}
+
+// A line that was written in part is cut off before the next one, so the list stays whole.
+func TestUsedLogsGoOnAfterAFullDisk(t *testing.T) {
+	dir, here := t.TempDir(), image.UUID{7}
+	for _, stuck := range []bool{false, true} {
+		e := env.OS("")
+		disk := &shortFS{FS: e.FS}
+		e.FS = disk
+		u := newUsedLogs(e, dir, here, slog.New(slog.DiscardHandler))
+		if err := u.begin(0, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		disk.full, disk.stuck = true, stuck
+		if err := u.add(local(1, 4)); !errors.Is(err, syscall.ENOSPC) || len(u.missing(local(1, 4))) != 1 {
+			t.Errorf("full disk: %v, %v", err, u.ids)
+		}
+		disk.full, disk.stuck = false, false
+		if err := u.add(local(2, 5)); err != nil {
+			t.Fatal(err)
+		}
+		again := newUsedLogs(env.OS(""), dir, here, slog.New(slog.DiscardHandler))
+		again.load()
+		if again.neverUsed(0, local(2, 5)[0].ID) || !again.neverUsed(0, local(1, 4)[0].ID) {
+			t.Errorf("stuck %v: the list is not whole: %v %v", stuck, again.known, again.ids)
+		}
 	}
 }
 

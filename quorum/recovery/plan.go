@@ -50,7 +50,8 @@ type Plan struct {
 }
 
 // Prepare reads the directories, asks the members, and works out the new lineage. It changes nothing. The error is a
-// [*RefusedError] while the quorum lives or may live, and names a directory that cannot be read.
+// [*RefusedError] while the quorum lives or may live, and for a node that was removed with its directory; it names a directory that
+// cannot be read.
 func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	p := &Plan{self: o.Self, clusterID: o.ClusterID}
 	for _, d := range o.Directories {
@@ -75,11 +76,15 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	if p.Before, p.Certain, err = load(o.Env, p.Furthest, o.ClusterID); err != nil {
 		return nil, err
 	}
-	p.number()
 	directory, err := image.ParseUUID(o.Self.ID.DirectoryID)
 	if err != nil {
 		return nil, err
 	}
+	if p.Before.Image.IsRemovedController(image.BrokerID(o.Self.ID.NodeID), directory) {
+		return nil, &RefusedError{Reason: fmt.Sprintf("controller %s was removed from the quorum with this directory, and stays out: format a new directory for the node, "+
+			"recover with that one, and give the old one (%s) with --directory", o.Self.ID, p.Furthest.Path)}
+	}
+	p.number()
 	p.After, err = fsm.BeginLineage(p.Before, fsm.LineageStart{
 		Controller: image.BrokerID(o.Self.ID.NodeID), Directory: directory, TimeMs: o.Env.Now().UnixMilli(), Index: p.Index,
 		LeftBehind: p.leftBehind(),

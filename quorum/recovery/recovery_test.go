@@ -63,8 +63,11 @@ func (h *history) claim(term uint64) {
 
 func (h *history) topic(name string) {
 	id := image.UUID([]byte(fmt.Sprintf("topic-%010s", name)))
-	d, err := record.EncodeDecision(&metadatapb.Decision{Records: []*metadatapb.Record{
-		{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: id.Bytes()}}}}})
+	h.put(&metadatapb.Record{Kind: &metadatapb.Record_Topic{Topic: &metadatapb.Topic{Name: name, TopicId: id.Bytes()}}})
+}
+
+func (h *history) put(r *metadatapb.Record) {
+	d, err := record.EncodeDecision(&metadatapb.Decision{Records: []*metadatapb.Record{r}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -84,6 +87,7 @@ type world struct {
 	network *envtest.Network
 	env     *env.Env
 	logs    []*raft.Log
+	history *history
 }
 
 func newWorld(t *testing.T) *world {
@@ -97,7 +101,7 @@ func newWorld(t *testing.T) *world {
 	h.claim(4)
 	h.topic("d")
 	h.topic("e")
-	return &world{t: t, network: network, env: &env.Env{Network: network.Host("operator"), FS: env.OS("").FS, Clock: envtest.NewClock()}, logs: h.logs}
+	return &world{t: t, network: network, env: &env.Env{Network: network.Host("operator"), FS: env.OS("").FS, Clock: envtest.NewClock()}, logs: h.logs, history: h}
 }
 
 // directory makes the data directory of controller n with the log up to an index.
@@ -253,6 +257,25 @@ func TestMemberOfAnotherDirectoryDoesNotAnswer(t *testing.T) {
 	w.runs(3, serverID(2003))
 	if _, err := w.prepare(Options{Directories: []Directory{own}}); err == nil || !strings.Contains(err.Error(), "cannot be told") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A node that was removed with its directory would be refused by every controller that is added to it.
+func TestRemovedControllerDoesNotGoOn(t *testing.T) {
+	w := newWorld(t)
+	removed := image.RemovedController{ID: 1001, DirectoryID: mustUUID(t, serverID(1)), RemovedAtMs: 7}
+	w.history.put(&metadatapb.Record{Kind: &metadatapb.Record_RemovedController{RemovedController: removed.Record()}})
+	w.logs = w.history.logs
+	own := w.directory(1, w.history.index)
+	_, err := w.prepare(Options{Directories: []Directory{own}, Force: true})
+	var refused *RefusedError
+	if !errors.As(err, &refused) || refused.Forcible || !strings.Contains(err.Error(), "format a new directory") {
+		t.Errorf("%v", err)
+	}
+	anew := server(9)
+	anew.ID.NodeID = 1001
+	if _, err := w.prepare(Options{Self: anew, Directories: []Directory{own}, Force: true}); err != nil {
+		t.Errorf("with a new directory: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -114,10 +113,9 @@ func (l *loop) onClaimed(out raftnode.Outcome) {
 		liveness: controller.NewLiveness(claimed.Image, now), rounds: l.firstRounds(),
 	}
 	l.env.At("controller.claim.applied")
-	l.decide(&operation{
-		ctx: context.Background(), cause: &metadatapb.Cause{Name: "Activate"},
+	l.decideOwn(&operation{
+		cause:  &metadatapb.Cause{Name: "Activate"},
 		decide: func(v controller.View) plan { return planOf(controller.Activate(v)) },
-		answer: func(result) {},
 	})
 	if l.claim == nil {
 		return
@@ -258,11 +256,10 @@ func (l *loop) expireSessions() {
 	if !controller.HasStale(l.view()) {
 		return
 	}
-	l.decide(&operation{
-		ctx: context.Background(), cause: &metadatapb.Cause{Name: "SessionExpired"},
+	l.decideOwn(&operation{
+		cause:  &metadatapb.Cause{Name: "SessionExpired"},
 		decide: func(v controller.View) plan { return planOf(controller.FenceStaleBrokers(v)) },
 		large:  func(v controller.View) []image.BrokerID { return largeOf(v, controller.StaleBrokers(v)...) },
-		answer: func(result) {},
 	})
 }
 

@@ -49,10 +49,8 @@ func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.Alter
 // applyConfigs is the event that follows a change of configs, on behalf of who made it.
 func applyConfigs(because *metadatapb.Cause) *operation {
 	return &operation{
-		ctx:    context.Background(),
 		cause:  &metadatapb.Cause{Name: "ApplyConfigs", Principal: because.GetPrincipal(), RequestId: because.GetRequestId()},
 		decide: func(v controller.View) plan { return planOf(controller.ApplyConfigs(v)) },
-		answer: func(result) {},
 	}
 }
 

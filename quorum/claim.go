@@ -211,16 +211,21 @@ func (l *loop) onTick() {
 		l.orphans = l.orphans[1:]
 	}
 	if l.claim != nil {
-		if l.aside == nil {
-			l.expireSessions()
-		}
-		if l.aside == nil {
-			l.electInBackground()
-		}
+		l.onTime()
 		l.publishSoft()
 		return
 	}
 	l.retryClaim()
+}
+
+// onTime decides what is due by now. During a pause no heartbeat is taken, so that silence says nothing about a broker.
+func (l *loop) onTime() {
+	if l.aside == nil && l.paused == nil {
+		l.expireSessions()
+	}
+	if l.aside == nil && l.paused == nil {
+		l.electInBackground()
+	}
 }
 
 // retryClaim proposes again after a refusal. A leader that nobody lets claim is worse than none: its heartbeats keep

@@ -215,6 +215,10 @@ func TestJoinerThatNeverCatchesUpIsTakenOut(t *testing.T) {
 		c.AwaitVoters(t, []string{"1001", "1002", "1003", "1004?"}, joiner)
 		_, err := c.Operator(t, active).RemoveController(soon(t), &controllerpb.RemoveControllerRequest{ControllerId: 1003})
 		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "quorum add 1004", "one change")
+		_, err = c.Operator(t, active).UpdateFeatures(soon(t), &controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{
+			{Name: image.FeatureEligibleLeaderReplicas, Level: 1, Type: upgrade},
+		}})
+		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "quorum add 1004", "one change")
 		refusedWith(t, <-answer, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "did not catch up", "taken out again", "--timeout")
 		c.AwaitVoters(t, []string{"1001", "1002", "1003"}, joiner)
 		close(stuck)

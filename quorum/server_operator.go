@@ -97,8 +97,16 @@ func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.U
 	return response, nil
 }
 
-// UpdateFeatures implements OperatorApi. A controller that is in Raft's configuration has a say, registered or not.
+// UpdateFeatures implements OperatorApi. A controller that is in Raft's configuration has a say, registered or not: nobody
+// joins meanwhile.
 func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
+	if !r.GetValidateOnly() {
+		end, err := s.n.beginChange("feature update")
+		if err != nil {
+			return nil, refusal(err, s.n.activeController())
+		}
+		defer end()
+	}
 	configuration, err := s.n.raft.GetConfiguration()
 	if err != nil {
 		return nil, refusal(err, s.n.activeController())

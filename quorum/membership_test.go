@@ -380,3 +380,29 @@ func TestTransferToATargetThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// A removal rests on the configuration that it was judged on: if there is another one by then, nothing is done.
+func TestRemovalRestsOnWhatWasJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var between func()
+		c := quorumtest.Start(t, quorumtest.Options{Configure: func(cfg *quorum.Config) {
+			cfg.Env.Hook = func(point string) {
+				if point == "controller.remove.recorded" && between != nil {
+					between()
+				}
+			}
+		}})
+		active := c.Active(t)
+		victim := c.Members[0]
+		if victim == active {
+			victim = c.Members[1]
+		}
+		between = func() {
+			if err := active.Node.Admit(within(t, 5*time.Second), raftnode.ServerID{NodeID: 1009, DirectoryID: image.UUID{9, 9}.String()}, "c9:9292"); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := c.Operator(t, active).RemoveController(within(t, 10*time.Second), &controllerpb.RemoveControllerRequest{ControllerId: int32(victim.ID)})
+		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "the quorum changed meanwhile")
+	})
+}

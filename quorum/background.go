@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"time"
 
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
@@ -51,14 +50,13 @@ func (l *loop) round(name string, interval time.Duration,
 	decide func(controller.View) (controller.Decision[controller.BackgroundElections], error),
 ) uint64 {
 	more := false
-	l.decide(&operation{
-		ctx: context.Background(), cause: &metadatapb.Cause{Name: name},
+	l.decideOwn(&operation{
+		cause: &metadatapb.Cause{Name: name},
 		decide: func(v controller.View) plan {
 			d, err := decide(v)
 			more = d.Response.More
 			return planOf(d, err)
 		},
-		answer: func(result) {},
 	})
 	if more {
 		return ticksOf(roundPause)

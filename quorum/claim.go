@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -114,10 +113,9 @@ func (l *loop) onClaimed(out raftnode.Outcome) {
 		liveness: controller.NewLiveness(claimed.Image, now), rounds: l.firstRounds(),
 	}
 	l.env.At("controller.claim.applied")
-	l.decide(&operation{
-		ctx: context.Background(), cause: &metadatapb.Cause{Name: "Activate"},
+	l.decideOwn(&operation{
+		cause:  &metadatapb.Cause{Name: "Activate"},
 		decide: func(v controller.View) plan { return planOf(controller.Activate(v)) },
-		answer: func(result) {},
 	})
 	if l.claim == nil {
 		return
@@ -213,16 +211,21 @@ func (l *loop) onTick() {
 		l.orphans = l.orphans[1:]
 	}
 	if l.claim != nil {
-		if l.aside == nil {
-			l.expireSessions()
-		}
-		if l.aside == nil {
-			l.electInBackground()
-		}
+		l.onTime()
 		l.publishSoft()
 		return
 	}
 	l.retryClaim()
+}
+
+// onTime decides what is due by now. During a pause no heartbeat is taken, so that silence says nothing about a broker.
+func (l *loop) onTime() {
+	if l.aside == nil && l.paused == nil {
+		l.expireSessions()
+	}
+	if l.aside == nil && l.paused == nil {
+		l.electInBackground()
+	}
 }
 
 // retryClaim proposes again after a refusal. A leader that nobody lets claim is worse than none: its heartbeats keep
@@ -258,11 +261,10 @@ func (l *loop) expireSessions() {
 	if !controller.HasStale(l.view()) {
 		return
 	}
-	l.decide(&operation{
-		ctx: context.Background(), cause: &metadatapb.Cause{Name: "SessionExpired"},
+	l.decideOwn(&operation{
+		cause:  &metadatapb.Cause{Name: "SessionExpired"},
 		decide: func(v controller.View) plan { return planOf(controller.FenceStaleBrokers(v)) },
 		large:  func(v controller.View) []image.BrokerID { return largeOf(v, controller.StaleBrokers(v)...) },
-		answer: func(result) {},
 	})
 }
 

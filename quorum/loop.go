@@ -74,6 +74,8 @@ type loop struct {
 	aside   *aside
 	asides  sync.WaitGroup
 	waiting []*operation
+	// refusals are why the loop's own operations were refused last, by cause.
+	refusals map[string]string
 }
 
 func newLoop(cfg *Config, metrics *Metrics, raft raftLog, machine stateMachine) *loop {
@@ -83,6 +85,7 @@ func newLoop(cfg *Config, metrics *Metrics, raft raftLog, machine stateMachine) 
 		queue:   make(chan *operation, operationsQueuedMax),
 		stopped: make(chan struct{}),
 		pauses:  make(chan *pause), resumes: make(chan *pause),
+		refusals: map[string]string{},
 	}
 }
 

@@ -151,7 +151,8 @@ func (n *Node) awaitCatchUp(ctx context.Context, id raftnode.ServerID) error {
 	}
 }
 
-// takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote.
+// takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote. Who was a voter before, under
+// another address, stays one.
 func (n *Node) takeOut(m controller.QuorumMember, why error) error {
 	var late *errLate
 	if !errors.As(why, &late) {
@@ -160,13 +161,22 @@ func (n *Node) takeOut(m controller.QuorumMember, why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), takeOutMax)
 	defer cancel()
 	conf, err := n.raft.GetConfiguration()
-	if known, ok := conf.Find(serverID(m)); err == nil && ok && !known.Voter {
+	known, ok := conf.Find(serverID(m))
+	if err == nil && ok && !known.Voter {
 		err = n.raft.RemoveServer(ctx, serverID(m), conf.Index)
 	}
-	what := "it was taken out again"
-	if err != nil {
-		what = fmt.Sprintf("and it could not be taken out again (%v): `quorate quorum remove %v` does", err, m.ID)
-	}
+	what := becameOf(m, ok && known.Voter, err)
 	n.cfg.Logger.Warn("a controller did not catch up", "controller", int(m.ID), "why", why, "then", what)
 	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "controller %v did not catch up: %v; %s; see whether it runs, or give it more --timeout", m.ID, why, what)
+}
+
+// becameOf says what became of a member that did not catch up. err is why it could not be taken out.
+func becameOf(m controller.QuorumMember, isVoter bool, err error) string {
+	switch {
+	case err != nil:
+		return fmt.Sprintf("and it could not be taken out again (%v): `quorate quorum remove %v` does", err, m.ID)
+	case isVoter:
+		return fmt.Sprintf("it is a voter as before, now under the address %s", m.Address)
+	}
+	return "it was taken out again"
 }

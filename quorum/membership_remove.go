@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/quorum/raftnode"
 )
 
 // membershipCheck is how often the active controller looks whether the configuration follows what is recorded.
@@ -57,16 +58,13 @@ func (n *Node) removeController(ctx context.Context, r *controllerpb.RemoveContr
 		return nil, ErrNotActive // the successor decides again
 	}
 	n.cfg.Env.At("controller.remove.recorded")
-	response.ConfigurationIndex, err = n.carryOutRemoval(ctx, removal.Member)
+	response.ConfigurationIndex, err = n.carryOutRemoval(ctx, removal.Member, conf)
 	return response, err
 }
 
-// carryOutRemoval takes a member out of the Raft configuration, if it is in there.
-func (n *Node) carryOutRemoval(ctx context.Context, m controller.QuorumMember) (index uint64, err error) {
-	conf, err := n.raft.GetConfiguration()
-	if err != nil {
-		return 0, err
-	}
+// carryOutRemoval takes a member out of the Raft configuration, if it is in there. conf is the one on which the removal was
+// judged: if there is another one by now, nothing is done.
+func (n *Node) carryOutRemoval(ctx context.Context, m controller.QuorumMember, conf raftnode.Configuration) (index uint64, err error) {
 	if !conf.Has(serverID(m)) {
 		return conf.Index, nil
 	}
@@ -114,7 +112,7 @@ func (n *Node) finishRemovals(ctx context.Context) error {
 		return nil // the other one goes first
 	}
 	defer end()
-	q, _, err := n.quorumNow(ctx)
+	q, conf, err := n.quorumNow(ctx)
 	if err != nil {
 		return nil // not active any more
 	}
@@ -129,7 +127,7 @@ func (n *Node) finishRemovals(ctx context.Context) error {
 		if m.ID == q.Active {
 			return n.handOverBefore(ctx, q)
 		}
-		_, err := n.carryOutRemoval(ctx, m)
+		_, err := n.carryOutRemoval(ctx, m, conf)
 		return err // the next one is decided on the quorum that this one leaves
 	}
 	return nil

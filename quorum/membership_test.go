@@ -215,6 +215,10 @@ func TestJoinerThatNeverCatchesUpIsTakenOut(t *testing.T) {
 		c.AwaitVoters(t, []string{"1001", "1002", "1003", "1004?"}, joiner)
 		_, err := c.Operator(t, active).RemoveController(soon(t), &controllerpb.RemoveControllerRequest{ControllerId: 1003})
 		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "quorum add 1004", "one change")
+		_, err = c.Operator(t, active).UpdateFeatures(soon(t), &controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{
+			{Name: image.FeatureEligibleLeaderReplicas, Level: 1, Type: upgrade},
+		}})
+		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "quorum add 1004", "one change")
 		refusedWith(t, <-answer, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "did not catch up", "taken out again", "--timeout")
 		c.AwaitVoters(t, []string{"1001", "1002", "1003"}, joiner)
 		close(stuck)
@@ -374,5 +378,31 @@ func TestTransferToATargetThatHangs(t *testing.T) {
 		if active.Fatal() != nil {
 			t.Error(active.Fatal())
 		}
+	})
+}
+
+// A removal rests on the configuration that it was judged on: if there is another one by then, nothing is done.
+func TestRemovalRestsOnWhatWasJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var between func()
+		c := quorumtest.Start(t, quorumtest.Options{Configure: func(cfg *quorum.Config) {
+			cfg.Env.Hook = func(point string) {
+				if point == "controller.remove.recorded" && between != nil {
+					between()
+				}
+			}
+		}})
+		active := c.Active(t)
+		victim := c.Members[0]
+		if victim == active {
+			victim = c.Members[1]
+		}
+		between = func() {
+			if err := active.Node.Admit(within(t, 5*time.Second), raftnode.ServerID{NodeID: 1009, DirectoryID: image.UUID{9, 9}.String()}, "c9:9292"); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := c.Operator(t, active).RemoveController(within(t, 10*time.Second), &controllerpb.RemoveControllerRequest{ControllerId: int32(victim.ID)})
+		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "the quorum changed meanwhile")
 	})
 }

@@ -58,7 +58,16 @@ func (l *loop) onPause(p *pause) {
 
 func (l *loop) onResume(p *pause) {
 	if l.paused == p {
-		l.paused = nil
+		l.endPause()
+	}
+}
+
+// endPause goes on. Heartbeats were not taken meanwhile, so everyone gets a full new session, as after a gap in the
+// controller's own turns.
+func (l *loop) endPause() {
+	l.paused = nil
+	if l.claim != nil {
+		l.claim.liveness = l.claim.liveness.Renewed(l.env.Now())
 	}
 }
 
@@ -82,6 +91,6 @@ func (l *loop) settlePause() {
 func (l *loop) endLongPause() {
 	if p := l.paused; p != nil && p.isIdle && l.ticks-p.since > pauseTicksMax {
 		l.logger.Warn("the active controller proposes again: leadership was not handed over in time")
-		l.paused = nil
+		l.endPause()
 	}
 }

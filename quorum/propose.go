@@ -99,7 +99,7 @@ func (l *loop) settle(op *operation, p plan) {
 	}
 	l.env.At("controller.decided." + op.cause.GetName())
 	if p.then != nil {
-		l.decide(p.then)
+		l.decideOwn(p.then)
 	}
 	l.park(parked{response: p.response, answer: op.answer})
 }

@@ -49,10 +49,8 @@ func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.Alter
 // applyConfigs is the event that follows a change of configs, on behalf of who made it.
 func applyConfigs(because *metadatapb.Cause) *operation {
 	return &operation{
-		ctx:    context.Background(),
 		cause:  &metadatapb.Cause{Name: "ApplyConfigs", Principal: because.GetPrincipal(), RequestId: because.GetRequestId()},
 		decide: func(v controller.View) plan { return planOf(controller.ApplyConfigs(v)) },
-		answer: func(result) {},
 	}
 }
 
@@ -99,8 +97,16 @@ func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.U
 	return response, nil
 }
 
-// UpdateFeatures implements OperatorApi. A controller that is in Raft's configuration has a say, registered or not.
+// UpdateFeatures implements OperatorApi. A controller that is in Raft's configuration has a say, registered or not: nobody
+// joins meanwhile.
 func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
+	if !r.GetValidateOnly() {
+		end, err := s.n.beginChange("feature update")
+		if err != nil {
+			return nil, refusal(err, s.n.activeController())
+		}
+		defer end()
+	}
 	configuration, err := s.n.raft.GetConfiguration()
 	if err != nil {
 		return nil, refusal(err, s.n.activeController())

@@ -176,9 +176,9 @@ func TestUncleanChoice(t *testing.T) {
 		{"a named fenced one", state, []electableReplica{fenced(1, nil), live(2, held(5, 12, 9))}, 1, false, "refused broker 1 cannot lead"},
 		{"a named stranger", state, []electableReplica{live(2, held(5, 12, 9))}, 7, false, "refused broker 7 cannot lead"},
 		{"nobody lives", state, []electableReplica{fenced(1, held(5, 12, 9))}, noNode, true, "refused none of the replicas"},
-		{"a live ISR member", inISR, []electableReplica{live(1, held(5, 20, 9)), live(2, held(5, 12, 9))}, noNode, false, "-1 none -1"},
+		{"a live ISR member", inISR, []electableReplica{live(1, held(5, 20, 9)), live(2, held(5, 12, 9))}, noNode, false, "2 none -1"},
 		{"an ELR member counts only with an empty ISR", inISR, []electableReplica{live(1, held(5, 20, 9)), fenced(2, nil)}, noNode, false, "1 log-end 20"},
-		{"a live ELR member", eligible, []electableReplica{live(1, held(5, 2, 2)), live(2, held(5, 12, 9))}, 2, false, "-1 none -1"},
+		{"a live ELR member", eligible, []electableReplica{live(1, held(5, 2, 2)), live(2, held(5, 12, 9))}, 2, false, "1 none -1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := electable{state: c.state, replicas: c.replicas}
@@ -191,5 +191,30 @@ func TestUncleanChoice(t *testing.T) {
 				t.Errorf("%s, want %s", text, c.want)
 			}
 		})
+	}
+}
+
+// TestUncleanElectionSendsWhatWasChosen: each partition that is sent names who shall lead, one that was in sync too, and a
+// partition that has a leader is not sent: the controller would choose by itself if that broker were fenced meanwhile.
+func TestUncleanElectionSendsWhatWasChosen(t *testing.T) {
+	name := func(i int32) partitionName { return partitionName{"orders", i} }
+	partition := func(i int32, leader *int32, isr ...int32) *controllerpb.PartitionDescription {
+		return &controllerpb.PartitionDescription{State: &metadatapb.Partition{Partition: i, Replicas: []int32{1, 2, 3}, Leader: leader, Isr: isr, LeaderEpoch: 4}}
+	}
+	var sent []*controllerpb.ElectablePartition
+	w := newElectWorld(t)
+	w.handle(func(h *clienttest.Handlers) {
+		h.DescribeTopics = describing(&controllerpb.TopicDescription{Name: "orders", TopicId: id16(64), Partitions: []*controllerpb.PartitionDescription{
+			partition(1, proto.Int32(1), 1, 2, 3), partition(2, nil), partition(3, nil, 3),
+		}})
+		h.ElectLeaders = func(ctx context.Context, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
+			sent = append(sent, r.GetPartitions()...)
+			return electing(ctx, r)
+		}
+	})
+	w.run("partition", "elect", "--unclean", name(1).String(), name(2).String(), name(3).String())
+	if got := fmt.Sprint(sent); len(sent) != 2 || sent[0].Candidate == nil || sent[0].GetCandidate() != 2 ||
+		sent[1].Candidate == nil || sent[1].GetCandidate() != 3 {
+		t.Errorf("sent %s, want orders-2 to broker 2 and orders-3 to broker 3", got)
 	}
 }

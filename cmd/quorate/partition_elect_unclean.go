@@ -21,6 +21,7 @@ type uncleanElection struct {
 	names      []partitionName
 	electables map[partitionName]*electable
 	choices    map[partitionName]choice
+	led        map[partitionName]int32 // who leads those that need no election
 	answers    map[partitionName]*controllerpb.ElectLeadersResult
 	offset     int64 // of the image that the partitions were looked up in
 }
@@ -34,7 +35,7 @@ func (a *app) partitionElectUnclean(ctx context.Context, t *partitionElect) erro
 	defer c.Close()
 	u := &uncleanElection{
 		t: t, names: t.names, electables: map[partitionName]*electable{},
-		choices: map[partitionName]choice{}, answers: map[partitionName]*controllerpb.ElectLeadersResult{},
+		choices: map[partitionName]choice{}, led: map[partitionName]int32{}, answers: map[partitionName]*controllerpb.ElectLeadersResult{},
 	}
 	if err := u.find(ctx, a, c); err != nil {
 		return err
@@ -66,7 +67,8 @@ func (a *app) partitionElectUnclean(ctx context.Context, t *partitionElect) erro
 	return a.finish(done, t.change.dryRun, failed)
 }
 
-// find looks up the partitions. One that does not exist or has a leader is left to the controller, which says so.
+// find looks up the partitions. One that does not exist is left to the controller, which says so. One that has a leader is
+// not sent: should it lose it meanwhile, nobody has chosen who leads it then.
 func (u *uncleanElection) find(ctx context.Context, a *app, c *client.Client) error {
 	request := &controllerpb.DescribeTopicsRequest{Unhealthy: u.t.all}
 	asked := map[partitionName]bool{}
@@ -84,7 +86,11 @@ func (u *uncleanElection) find(ctx context.Context, a *app, c *client.Client) er
 	for _, topic := range topics {
 		for _, p := range topic.GetPartitions() {
 			name := partitionName{topic.GetName(), p.GetState().GetPartition()}
-			if p.GetState().Leader != nil || !u.t.all && !asked[name] {
+			if !u.t.all && !asked[name] {
+				continue
+			}
+			if p.GetState().Leader != nil {
+				u.led[name] = p.GetState().GetLeader()
 				continue
 			}
 			state := p.GetState()
@@ -157,11 +163,12 @@ func (u *uncleanElection) send(ctx context.Context, c *client.Client, done *chan
 	var partitions []*controllerpb.ElectablePartition
 	for _, name := range u.names {
 		ch, chosen := u.choices[name]
-		if ch.refused != nil || u.t.all && !chosen {
+		_, led := u.led[name]
+		if ch.refused != nil || led || u.t.all && !chosen {
 			continue
 		}
 		p := &controllerpb.ElectablePartition{Topic: name.topic, Partition: name.partition}
-		if chosen && ch.leader != noNode {
+		if chosen {
 			p.Candidate = &ch.leader
 		}
 		partitions = append(partitions, p)
@@ -192,15 +199,18 @@ func (u *uncleanElection) item(name partitionName) (it item, ok bool) {
 	} else {
 		rows = list{}
 	}
+	leader, led := u.led[name]
 	switch {
 	case ch.refused != nil:
 		it = name.item(ch.refused, "", nil)
+	case led && !u.t.all:
+		it = name.item(refused(controllerpb.ErrorCode_ERROR_CODE_ELECTION_NOT_NEEDED, "broker %d leads", leader), "", nil)
 	case answer == nil:
 		return item{}, false
 	default:
 		lost := answer.GetRecordsMayBeLost()
-		if !lost || answer.GetLeader() != ch.leader {
-			// Somebody else came back meanwhile and leads.
+		if !lost || answer.GetLeader() != ch.leader || ch.basis == lossNone {
+			// Somebody else came back meanwhile and leads, or who was in sync is so no more.
 			ch.basis, ch.lossFrom = lossNone, -1
 			if lost {
 				ch.basis = lossUnknown

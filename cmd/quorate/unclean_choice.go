@@ -43,7 +43,8 @@ const (
 
 // choice is who shall lead and what that may cost.
 type choice struct {
-	// leader is who shall lead; noNode leaves it to the controller.
+	// leader is who shall lead. The controller is told so in every case: should that broker be fenced meanwhile, another one
+	// is not elected unasked.
 	leader int32
 	basis  string
 	// lossFrom is the first offset that may be lost; -1 if that is not known or nothing is.
@@ -58,7 +59,7 @@ func (e *electable) choose(named int32, force bool) choice {
 	if clean := e.inSync(); clean >= 0 {
 		e.replicas[clean].note = "in sync"
 		e.annotate(clean)
-		return choice{leader: noNode, basis: lossNone, lossFrom: -1}
+		return choice{leader: e.replicas[clean].broker, basis: lossNone, lossFrom: -1}
 	}
 	live, silent := e.liveAndSilent()
 	chosen := -1

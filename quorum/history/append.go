@@ -25,7 +25,7 @@ func placeOf(tail Mark, i item) place {
 	case i.BaseOffset <= tail.Offset:
 		return placeOther
 	case i.before.Chain == tail.Chain:
-		return placeNext // offsets may jump where a new lineage began; nothing is missing there
+		return placeNext // by chain; the offsets that a recovery skipped come before, as a gap of their own (skipTo)
 	case i.BaseOffset == tail.Offset+1:
 		return placeOther
 	}

@@ -13,7 +13,7 @@
 //	h.Open()                    // before the state machine replays its log
 //	go h.Run(ctx)               // writes, removes what is too old, fills gaps
 //	h.Offer(entries)            // behind Apply: moves pointers, never waits
-//	h.Restored(mark)            // a snapshot took the place of entries
+//	h.Restored(mark, recovered) // a snapshot took the place of entries; where the lineage before it ended
 //	err = h.Read(ctx, from, end, nil, take)
 //
 // # Guarantees

@@ -60,7 +60,7 @@ func (h *History) Read(ctx context.Context, from, end image.MetadataOffset, abou
 	return fmt.Errorf("history: damage found %d times in one read; ask again", rescansMax)
 }
 
-// End is where the history ends, and CompleteFrom the offset from which on it has everything up to there.
+// End is where the history ends.
 func (h *History) End() Mark { return h.store.tail() }
 
 // Gaps lists what is missing, in order.

@@ -34,7 +34,7 @@ type Member struct {
 	Why string
 }
 
-// survey asks the members for themselves, all at once.
+// surveyMembers asks the members for themselves, all at once.
 func surveyMembers(ctx context.Context, o Options, c raftnode.Configuration, sources []Source) []Member {
 	var out []Member
 	for _, s := range c.Servers {

@@ -1,0 +1,33 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+)
+
+// decideOwn decides an operation that nobody asked for, and sets its context and its answer.
+func (l *loop) decideOwn(op *operation) {
+	name := op.cause.GetName()
+	op.ctx, op.answer = context.Background(), func(r result) { l.reportOwn(name, r.err) }
+	l.decide(op)
+}
+
+// reportOwn logs the refusal of an operation of the loop's own, of which nobody else hears. It is tried again, a refusal at
+// a time: the same reason is told once.
+func (l *loop) reportOwn(name string, err error) {
+	if err == nil {
+		delete(l.refusals, name)
+		return
+	}
+	if errors.Is(err, ErrNotActive) || errors.Is(err, ErrOutcomeUnknown) || l.refusals[name] == err.Error() {
+		return // the end of the claim was told
+	}
+	l.refusals[name] = err.Error()
+	code := ""
+	if refused := (*controllerpb.RefusedError)(nil); errors.As(err, &refused) {
+		code = refused.Err.GetCode().KafkaName()
+	}
+	l.logger.Warn("a decision of the controller's own was refused", "cause", name, "code", code, "why", err)
+}

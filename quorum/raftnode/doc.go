@@ -11,6 +11,7 @@
 //   - watchdog.go: a store that fails or hangs ends the process (GH-503, GH-666)
 //   - streamlayer.go, handshake.go: every connection names cluster, sender and addressed server
 //   - logcache.go, prefixdelete.go: recent entries in bounded memory, short deletes
+//   - logcut.go: a leader's snapshot replaces a log that diverges from it (GH-697)
 //   - future.go, waiter.go: no wait outlives the node (GH-498)
 //   - config.go: pre-vote on, RestoreCommittedLogs off, lease equal to the election timeout
 //

@@ -18,6 +18,8 @@ type Metrics struct {
 	SnapshotsTaken, SnapshotsFailed atomic.Uint64
 	// SnapshotsDamaged counts snapshots that could not be opened, because of their checksum as a rule.
 	SnapshotsDamaged atomic.Uint64
+	// LogCuts counts deletions of log entries that a leader's snapshot replaced.
+	LogCuts atomic.Uint64
 }
 
 // HandshakeLabels are the labels of Metrics.Handshakes in the order of its indexes.

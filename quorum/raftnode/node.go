@@ -60,6 +60,7 @@ type parts struct {
 	judge     func(h hello, clusterID string, own ServerID) verdict
 	transport func(*transport) raft.Transport
 	stable    func(*voteStore) raft.StableStore
+	installed func(n *Node, index, term uint64) error
 }
 
 func properParts() parts {
@@ -67,6 +68,7 @@ func properParts() parts {
 		judge:     judge,
 		transport: func(t *transport) raft.Transport { return t },
 		stable:    func(s *voteStore) raft.StableStore { return s },
+		installed: (*Node).cutForInstalled,
 	}
 }
 
@@ -102,8 +104,12 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
 		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
 	}
+	n.snapshots.installed = func(index, term uint64) error { return n.parts.installed(n, index, term) }
 	if err = n.checkLogThere(); err != nil {
 		return err
+	}
+	if err = n.cutAtOpen(); err != nil {
+		return fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err)
 	}
 	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
 	if err = n.openTransport(ctx); err != nil {
@@ -188,7 +194,7 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 				err, damaged(), n.snapshots.dir)
 		}
 	}()
-	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), n.cfg.FSM, n.stores.log, n.parts.stable(n.stores.stable),
+	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), n.stores.log, n.parts.stable(n.stores.stable),
 		n.snapshots, n.parts.transport(n.transport))
 }
 

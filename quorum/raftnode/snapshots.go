@@ -26,6 +26,8 @@ type snapshotStore struct {
 	dir     string
 	// unreadable names the snapshots whose meta data is damaged.
 	unreadable []error
+	// installed is called when a snapshot that a leader sent is on the disk, before the library goes on. Nil: nothing to do.
+	installed func(index, term uint64) error
 	// bytesCovered is Metrics.LogBytes at the begin of the newest complete snapshot.
 	bytesCovered atomic.Uint64
 }
@@ -60,7 +62,7 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 		s.metrics.SnapshotsFailed.Add(1)
 		return nil, err
 	}
-	return &snapshotSink{SnapshotSink: sink, store: s, begun: begun}, nil
+	return &snapshotSink{SnapshotSink: sink, store: s, begun: begun, index: index, term: term}, nil
 }
 
 // List implements raft.SnapshotStore, newest first.
@@ -83,6 +85,9 @@ type snapshotSink struct {
 	store *snapshotStore
 	begun uint64
 	ended bool // the library closes again what Persist has closed
+	own   bool // of this node's own state, else a leader's
+
+	index, term uint64
 }
 
 func (s *snapshotSink) Write(p []byte) (n int, err error) {
@@ -104,7 +109,10 @@ func (s *snapshotSink) Close() error {
 	s.store.guard.env.At(PointSnapshotDone)
 	s.store.metrics.SnapshotsTaken.Add(1)
 	s.store.bytesCovered.Store(s.begun)
-	return nil
+	if s.own || s.store.installed == nil {
+		return nil
+	}
+	return s.store.installed(s.index, s.term)
 }
 
 func (s *snapshotSink) Cancel() error {

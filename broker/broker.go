@@ -53,11 +53,12 @@ type Broker struct {
 	newest, applied *imageCell
 
 	incarnation image.UUID
-	// registeredIn is the lineage of the metadata when a controller last took the registration.
-	registeredIn atomic.Int32
-	stopped      log.Stop                       // how the former life ended
-	onDisk       map[image.PartitionID]struct{} // logs at the start
-	reported     bool                           // the lifecycle's: a controller knows of that end
+	// judgedIn is the lineage of the metadata by which the last registration sent has judged the logs, registeredIn that of the last
+	// one that a controller took.
+	judgedIn, registeredIn atomic.Int32
+	stopped                log.Stop                       // how the former life ended
+	onDisk                 map[image.PartitionID]struct{} // logs at the start
+	reported               bool                           // the lifecycle's: a controller knows of that end
 
 	running  atomic.Bool
 	keptAt   atomic.Pointer[image.Position] // the kept position as the former life left it
@@ -144,6 +145,7 @@ func (b *Broker) makeReplicas() error {
 		return err
 	}
 	rs.logs, rs.disown = b.logs, b.disown
+	rs.registeredIn = func() image.LineageNumber { return image.LineageNumber(b.registeredIn.Load()) }
 	b.replicas = rs
 	if b.fetcher, err = newFetcher(b); err != nil {
 		return err

@@ -19,6 +19,9 @@ func (b *Broker) disown(ctx context.Context, damaged map[image.PartitionID]bool)
 	isSettled := func(im *image.Image) bool { return len(lostReplicas(im, b.cfg.ID, isWhole)) == 0 }
 	for {
 		im := b.newest.image()
+		if int32(im.Lineage().Number) != b.registeredIn.Load() {
+			return ErrNewLineage
+		}
 		if isSettled(im) {
 			return nil
 		}

@@ -24,5 +24,10 @@ var (
 // data directory was formatted for.
 var ErrForeignCluster = errors.New("broker: the controllers serve another cluster")
 
+// ErrNewLineage says that an offline recovery of the quorum began a lineage after the one in which this life of the broker has
+// registered. Its logs were judged by metadata that is gone, so it neither makes, leads, follows nor deletes anything by the new
+// one: the next life judges them anew, before a controller counts on any.
+var ErrNewLineage = errors.New("broker: the quorum was recovered offline while this broker ran: start it again, so that it judges its logs by the recovered metadata")
+
 // ErrStopped says that the broker is stopping.
 var ErrStopped = errors.New("broker: stopped")

@@ -1,9 +1,24 @@
 package broker
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/fsm/image"
 )
+
+// checkLineage refuses an image of another lineage than the one by which the logs have been judged. From then on nothing is deleted,
+// and that the new lineage was met is kept, so that the next life takes no older one.
+func (rs *replicas) checkLineage(im *image.Image, lineage image.LineageNumber) error {
+	if im.Lineage().Number == lineage {
+		return nil
+	}
+	rs.holding.Store(true)
+	rs.logs.HoldRemovals(true)
+	err := fmt.Errorf("%w (lineage %d, registered in lineage %d)", ErrNewLineage, im.Lineage().Number, lineage)
+	return errors.Join(err, rs.kept.keep(im))
+}
 
 // hold stops all deletion as long as the metadata is of a lineage that no operator has confirmed: it may be older than what was
 // acted on before, and what it does not know, or says is deleted, may be data that somebody needs.

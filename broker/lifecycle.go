@@ -153,10 +153,10 @@ func (lc *lifecycle) onFailed() effects {
 	return effects{entered: lc.state, timer: min(wait, retryBackoffMax)}
 }
 
-// onForgotten: the metadata does not know this life any more, for an offline recovery has lost its registration. It
-// registers again, as at its start; what it hosts stays.
+// onForgotten: the metadata does not know this life any more, for an offline recovery has lost its registration. As long as nothing
+// has been acted on it registers again; a later life ends ([ErrNewLineage]).
 func (lc *lifecycle) onForgotten() effects {
-	if lc.state == StateShuttingDown || lc.epoch == image.NoBrokerEpoch {
+	if lc.state != StateStarting || lc.epoch == image.NoBrokerEpoch {
 		return lc.stay()
 	}
 	lc.epoch, lc.registrationOffset = image.NoBrokerEpoch, image.NoOffset

@@ -209,7 +209,7 @@ func (ll *lifecycleLoop) onResult(r callResult) effects {
 func (ll *lifecycleLoop) onFailed(err error) effects {
 	what := ll.lc.calling
 	e := ll.lc.onFailed()
-	if isStaleEpoch(err) && ll.in.isForgotten(ll.lc.epoch) {
+	if ll.lc.state == StateStarting && isStaleEpoch(err) && ll.in.isForgotten(ll.lc.epoch) {
 		ll.log.Warn("an offline recovery of the quorum has lost this broker's registration; registering again", "brokerEpoch", ll.lc.epoch)
 		return ll.lc.onForgotten()
 	}

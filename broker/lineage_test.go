@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/env"
+	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 func lineageRecord(number int32) *metadatapb.Record {
@@ -191,24 +193,45 @@ func TestNothingIsDeletedInAnUnconfirmedLineage(t *testing.T) {
 	}
 }
 
-// A registration that a recovery has lost is made again in the same life.
+// A broker that runs through an offline recovery makes nothing by the metadata that came back: it ends, and says why.
+func TestRunningBrokerEndsInANewLineage(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		network := envtest.NewNetwork()
+		q := startQuorum(t, network)
+		defer network.Close()
+		defer q.close()
+		b := startBroker(t, network, 1, dir)
+		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		q.put(lineageRecord(1), topicRecord("back", 1), partitionRecord(1, 0, 1, 1))
+		if err := <-b.ended; !errors.Is(err, ErrNewLineage) || !strings.Contains(err.Error(), "start it again") {
+			t.Errorf("ended: %v", err)
+		}
+		b.stop()
+		if got := dirsOf(t, dir); slices.Contains(got, "back-0") {
+			t.Errorf("a log was made: %v", got)
+		}
+	})
+	if kept, err := newKeptOffset(env.OS(""), dir, slog.New(slog.DiscardHandler)).load(); err != nil || kept.Lineage != 1 {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+}
+
+// A registration that a recovery has lost is made again in the same life, as long as that has not acted on metadata.
 func TestForgottenRegistrationIsMadeAgain(t *testing.T) {
 	lc := newLifecycle(2 * time.Second)
 	lc.onJudgeable()
 	lc.onRegistered(7, 7)
-	lc.onHeartbeat(heartbeatAnswer{caughtUp: true, fenced: true})
-	lc.onReady()
-	lc.onHeartbeat(heartbeatAnswer{caughtUp: true})
-	lc.onTimer()
 	lc.onFailed()
-	if e := lc.onForgotten(); e.send != callRegister || lc.state != StateRunning {
+	if e := lc.onForgotten(); e.send != callRegister || lc.state != StateStarting {
 		t.Errorf("%v, %v", e, lc)
 	}
-	if e := lc.onRegistered(1_000_020, 1_000_020); e.send != callHeartbeat || lc.state != StateRunning {
+	if e := lc.onRegistered(1_000_020, 1_000_020); e.send != callHeartbeat || lc.state != StateStarting {
 		t.Errorf("%v, %v", e, lc)
 	}
-	if e := lc.onForgotten(); e.send != callNone || lc.epoch != image.NoBrokerEpoch {
-		t.Errorf("a call is under way: %v, %v", e, lc)
+	lc.onHeartbeat(heartbeatAnswer{caughtUp: true, fenced: true})
+	if e := lc.onForgotten(); e.send != callNone || lc.epoch != 1_000_020 {
+		t.Errorf("after its first image: %v, %v", e, lc)
 	}
 	lc.onStopNow()
 	if e := lc.onForgotten(); e.send != callNone {

@@ -34,19 +34,13 @@ func (b *Broker) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHear
 }
 
 // registration judges by the newest image which logs are gone: those that are not on disk, but for those that were never
-// used. Each attempt judges anew: the controller refuses a judgement that is older than the broker's own last change.
+// used. Each attempt judges anew: the controller refuses a judgement that is older than the broker's own last change. No log has
+// been made or deleted by this life, which registers at its start only.
 func (b *Broker) registration() (*controllerpb.RegisterBrokerRequest, error) {
-	onDisk := b.onDisk
-	if b.serving.Load() { // again in this life: the disk has changed since its start
-		list, err := b.logs.Scan()
-		if err != nil {
-			return nil, err
-		}
-		onDisk = liveLogs(list)
-	}
 	im := b.newest.image()
+	b.judgedIn.Store(int32(im.Lineage().Number))
 	return b.registrationBy(im, func(id image.PartitionID) bool {
-		_, ok := onDisk[id]
+		_, ok := b.onDisk[id]
 		return ok || b.used.neverUsed(im.Lineage().Number, id)
 	}), nil
 }
@@ -107,7 +101,7 @@ func (b *Broker) position() image.Position { return b.present().Position() }
 // registered notes that a controller knows how the former life ended.
 func (b *Broker) registered(epoch image.BrokerEpoch, _ image.MetadataOffset) error {
 	b.metrics.epoch.Set(float64(epoch))
-	b.registeredIn.Store(int32(b.newest.image().Lineage().Number))
+	b.registeredIn.Store(b.judgedIn.Load())
 	if b.reported {
 		return nil
 	}

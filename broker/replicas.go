@@ -27,7 +27,9 @@ type replicas struct {
 	kept    *keptOffset
 	used    *usedLogs
 	applied *imageCell
-	deps    *replicaDeps
+	// registeredIn is the lineage by whose metadata the present registration has judged the logs.
+	registeredIn func() image.LineageNumber
+	deps         *replicaDeps
 	// disown returns when the metadata counts none of these replicas of this broker as holding what was acknowledged.
 	disown  func(context.Context, map[image.PartitionID]bool) error
 	metrics *metrics
@@ -93,10 +95,14 @@ func (rs *replicas) all() []*hostedReplica {
 	return list
 }
 
-// run acts on images as they come, until ctx ends: the first one with all that a start needs. begun is called when
-// the first has been acted on. Every five minutes it compares the disk with the metadata.
+// run acts on images as they come, until ctx ends or one is of another lineage than the registration ([ErrNewLineage]): the first
+// one with all that a start needs. begun is called when the first has been acted on. Every five minutes it compares the disk with the metadata.
 func (rs *replicas) run(ctx context.Context, newest *imageCell, begun func()) error {
 	im, changed := newest.watch()
+	lineage := rs.registeredIn()
+	if err := rs.checkLineage(im, lineage); err != nil {
+		return err
+	}
 	if err := rs.begin(ctx, im); err != nil {
 		return err
 	}
@@ -107,6 +113,9 @@ func (rs *replicas) run(ctx context.Context, newest *imageCell, begun func()) er
 		select {
 		case <-changed:
 			im, changed = newest.watch()
+			if err := rs.checkLineage(im, lineage); err != nil {
+				return err
+			}
 			rs.apply(im)
 		case <-comparison.C:
 			if _, err := rs.compare(im); err != nil {

@@ -114,8 +114,13 @@ func (b *Broker) attend(ctx context.Context, s *stages, kafkaLn net.Listener) {
 			b.serve(s, kafkaLn)
 		case <-failed:
 			failed = nil
-			b.log.Error("the broker stops because of a failure", "error", b.firstFailure())
-			b.lifecycle.stopAsked.fire()
+			err := b.firstFailure()
+			b.log.Error("the broker stops because of a failure", "error", err)
+			if errors.Is(err, ErrNewLineage) { // it acts no more on the metadata, so nothing can be handed over
+				b.lifecycle.stopNow.fire()
+			} else {
+				b.lifecycle.stopAsked.fire()
+			}
 		case <-s.ended:
 			return
 		}

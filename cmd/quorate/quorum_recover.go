@@ -110,6 +110,11 @@ func (a *app) printRecovery(r *node.RecoverResult, dryRun bool) {
 		a.printf("furthest log: %s raftTerm=%d raftIndex=%d metadataOffset=%d chain=%v", p.Furthest.Path, p.Furthest.LastTerm, p.Furthest.LastIndex,
 			p.Before.State.Offset, p.Before.State.Chain)
 		a.printf("raised: next metadata offset %d, raft term %d, leader epochs, partition epochs and producer ids", p.Before.State.Offset+1+fsm.RecordsSkipped, p.Term)
+		for _, s := range p.Sources {
+			for _, d := range s.Damaged {
+				a.printf("damaged: %s: %v", s.Path, d.Err)
+			}
+		}
 		for _, m := range p.Members {
 			if m.ID.NodeID != int32(r.Identity.NodeID) || m.ID.DirectoryID != r.Identity.DirectoryID.String() {
 				a.printf("left behind: controller %s at %s, %s", m.ID, m.Address, m.Found)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"github.com/quorate/quorate/quorum/env"
 )
@@ -156,6 +157,26 @@ func TestOfflineAndRecovered(t *testing.T) {
 	}
 	if c, err := ReadConfiguration(env.OS(""), made); err != nil || len(c.Servers) != 1 {
 		t.Errorf("configuration %+v, %v", c, err)
+	}
+}
+
+// A configuration that the library panics on is named when the stores are read offline.
+func TestDamagedConfigurationIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	self := Server{ID: ServerID{7, directoryID("seven")}, Address: "n7:9292", Voter: true}
+	if err := Bootstrap(env.OS(""), dir, []Server{self}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.StoreLog(&raft.Log{Index: 2, Term: 2, Type: raft.LogConfiguration, Data: []byte{0xc1, 0xff}})
+	if err = errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOffline(env.OS(""), dir); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "index 2") {
+		t.Errorf("%v", err)
 	}
 }
 

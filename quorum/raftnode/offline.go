@@ -44,8 +44,8 @@ type Offline struct {
 	Configuration Configuration
 	// Snapshots are the whole ones by their meta data, newest first.
 	Snapshots []OfflineSnapshot
-	// Damaged names the snapshots whose meta data cannot be read.
-	Damaged []error
+	// Damaged are the snapshots whose meta data cannot be read.
+	Damaged []DamagedSnapshot
 
 	files env.FS
 	log   *raftboltdb.BoltStore
@@ -55,6 +55,14 @@ type Offline struct {
 type OfflineSnapshot struct {
 	ID          string
 	Index, Term uint64
+}
+
+// DamagedSnapshot is a snapshot whose meta data cannot be read.
+type DamagedSnapshot struct {
+	// Term and Index are those that the folder is named for, 0 if it is named otherwise.
+	Term, Index uint64
+	// Err names the file and says what is wrong with it.
+	Err error
 }
 
 // OpenOffline opens the stores of a directory for reading. The error is [ErrNoState] if there are none; a damaged file is named.
@@ -168,13 +176,19 @@ func (o *Offline) survey(metas []*raft.SnapshotMeta) error {
 			return fmt.Errorf("raftnode: read index %d of %s: %w", i, filepath.Join(o.Dir, logFile), err)
 		}
 		if entry.Type == raft.LogConfiguration && i > at {
-			newest, at = raft.DecodeConfiguration(entry.Data), i
+			err := unpanicked(func() error { newest, at = raft.DecodeConfiguration(entry.Data), i; return nil })
+			if err != nil {
+				return fmt.Errorf("raftnode: the configuration at index %d of %s cannot be read: %w", i, filepath.Join(o.Dir, logFile), err)
+			}
 		}
 		if i == last && i > o.LastIndex {
 			o.LastIndex, o.LastTerm = entry.Index, entry.Term
 		}
 	}
 	o.Term = max(o.Term, o.LastTerm)
+	if o.LastIndex == 0 && len(o.Damaged) > 0 {
+		return o.Damaged[0].Err
+	}
 	if o.LastIndex == 0 {
 		return fmt.Errorf("%w in %s", ErrNoState, o.Dir)
 	}
@@ -184,7 +198,7 @@ func (o *Offline) survey(metas []*raft.SnapshotMeta) error {
 
 // readSnapshotMetas reads the meta data of the snapshots in a directory, newest first. Unfinished ones are left out; those whose
 // meta data cannot be read are named.
-func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, damaged []error, err error) {
+func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, damaged []DamagedSnapshot, err error) {
 	entries, err := files.ReadDir(filepath.Join(dir, snapshotsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -198,7 +212,11 @@ func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, dama
 		}
 		m, err := readSnapshotMeta(files, filepath.Join(dir, snapshotsDir, e.Name()))
 		if err != nil {
-			damaged = append(damaged, err)
+			d := DamagedSnapshot{Err: err}
+			if n, _ := fmt.Sscanf(e.Name(), "%d-%d-", &d.Term, &d.Index); n != 2 {
+				d.Term, d.Index = 0, 0
+			}
+			damaged = append(damaged, d)
 			continue
 		}
 		out = append(out, m)

@@ -42,11 +42,13 @@ func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, erro
 	if err != nil {
 		return nil, err
 	}
-	for _, why := range damaged {
+	var unreadable []error
+	for _, d := range damaged {
 		metrics.SnapshotsDamaged.Add(1)
-		cfg.Logger.Error("metadata snapshot refused", "error", why)
+		cfg.Logger.Error("metadata snapshot refused", "error", d.Err)
+		unreadable = append(unreadable, d.Err)
 	}
-	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir), unreadable: damaged}, nil
+	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir), unreadable: unreadable}, nil
 }
 
 // Create implements raft.SnapshotStore.

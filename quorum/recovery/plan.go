@@ -72,6 +72,9 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	if err := judge(o.Self.ID, p.Members); errors.As(err, &refused) && !(o.Force && refused.Forcible) {
 		return nil, err
 	}
+	if err := judgeDamaged(p.Furthest, p.Sources); err != nil && !o.Force {
+		return nil, err
+	}
 	var err error
 	if p.Before, p.Certain, err = load(o.Env, p.Furthest, o.ClusterID); err != nil {
 		return nil, err
@@ -99,6 +102,9 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 func (p *Plan) number() {
 	for _, s := range p.Sources {
 		p.Index, p.Term = max(p.Index, s.LastIndex), max(p.Term, s.Term)
+		for _, d := range s.Damaged {
+			p.Index, p.Term = max(p.Index, d.Index), max(p.Term, d.Term)
+		}
 	}
 	p.Index++
 	p.Term += termsSkipped

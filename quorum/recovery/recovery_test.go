@@ -302,6 +302,46 @@ func TestUnreadableDirectories(t *testing.T) {
 	}
 }
 
+// A damaged snapshot is told, and one that the furthest log does not reach holds a recovery up.
+func TestDamagedSnapshotMetaHoldsARecoveryUp(t *testing.T) {
+	w := newWorld(t)
+	damage := func(d Directory, name string) {
+		t.Helper()
+		path := filepath.Join(d.Raft, "snapshots", name)
+		if err := errors.Join(os.MkdirAll(path, 0o755), os.WriteFile(filepath.Join(path, "meta.json"), []byte("{"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := w.logs[len(w.logs)-1]
+	for name, holds := range map[string]bool{
+		"4-5-1700000000000": false, fmt.Sprintf("%d-%d-1", last.Term, last.Index): false, fmt.Sprintf("%d-%d-1", last.Term, last.Index+20): true, "odd": true,
+	} {
+		own := w.directory(1, last.Index)
+		damage(own, name)
+		_, err := w.prepare(Options{Directories: []Directory{own, w.directory(2, 3), w.directory(3, 3)}})
+		var refused *RefusedError
+		if got := errors.As(err, &refused); got != holds || !got && err != nil || holds && (!refused.Forcible || !strings.Contains(err.Error(), name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		p, err := w.prepare(Options{Directories: []Directory{own}, Force: true})
+		if err != nil || len(p.Sources[0].Damaged) != 1 || p.Index <= p.Sources[0].Damaged[0].Index {
+			t.Errorf("%s, forced: %+v, %v", name, p, err)
+		}
+	}
+	only := Directory{Path: "only", Raft: filepath.Join(t.TempDir(), "raft"), ID: serverID(1)}
+	p, err := w.prepare(Options{Directories: []Directory{w.directory(1, 5)}, Force: true})
+	if err = errors.Join(err, p.Write(w.env, only.Raft)); err != nil {
+		t.Fatal(err)
+	}
+	metas, _ := filepath.Glob(filepath.Join(only.Raft, "snapshots", "*", "meta.json"))
+	if err := os.WriteFile(metas[0], []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.prepare(Options{Directories: []Directory{only, w.directory(2, 3)}, Force: true}); err == nil || !strings.Contains(err.Error(), metas[0]) {
+		t.Errorf("nothing but a damaged snapshot: %v", err)
+	}
+}
+
 // nothing is an FSM that holds nothing.
 type nothing struct{}
 

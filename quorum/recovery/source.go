@@ -36,6 +36,8 @@ type Source struct {
 	Term, LastTerm, LastIndex uint64
 	// SnapshotIndex is that of its newest snapshot, 0 without one.
 	SnapshotIndex uint64
+	// Damaged are its snapshots whose meta data cannot be read.
+	Damaged       []raftnode.DamagedSnapshot
 	Configuration raftnode.Configuration
 }
 
@@ -48,7 +50,7 @@ func survey(e *env.Env, d Directory) (s Source, ok bool, err error) {
 	if err != nil {
 		return Source{}, false, err
 	}
-	s = Source{Directory: d, Term: o.Term, LastTerm: o.LastTerm, LastIndex: o.LastIndex, Configuration: o.Configuration}
+	s = Source{Directory: d, Term: o.Term, LastTerm: o.LastTerm, LastIndex: o.LastIndex, Damaged: o.Damaged, Configuration: o.Configuration}
 	if len(o.Snapshots) > 0 {
 		s.SnapshotIndex = o.Snapshots[0].Index
 	}
@@ -61,6 +63,21 @@ func furthest(sources []Source) Source {
 	return slices.MaxFunc(sources, func(a, b Source) int {
 		return cmp.Or(cmp.Compare(a.LastTerm, b.LastTerm), cmp.Compare(a.LastIndex, b.LastIndex), cmp.Compare(a.SnapshotIndex, b.SnapshotIndex))
 	})
+}
+
+// judgeDamaged refuses a recovery that may lack what a damaged snapshot held: one that the furthest log does not reach, or of which that
+// is not known.
+func judgeDamaged(f Source, sources []Source) error {
+	for _, s := range sources {
+		for _, d := range s.Damaged {
+			if d.Index > 0 && cmp.Or(cmp.Compare(d.Term, f.LastTerm), cmp.Compare(d.Index, f.LastIndex)) <= 0 {
+				continue
+			}
+			return &RefusedError{Forcible: true, Reason: fmt.Sprintf("%s: %v: the furthest log (%s, to raft term %d, index %d) does not reach what that snapshot held; "+
+				"give the directory of a controller that has it with --directory", s.Path, d.Err, f.Path, f.LastTerm, f.LastIndex)}
+		}
+	}
+	return nil
 }
 
 // load replays a source to its end, from its newest snapshot that is whole. Uncommitted entries at its end count as committed.
@@ -84,7 +101,10 @@ func load(e *env.Env, s Source, clusterID string) (fsm.Position, fsm.Certain, er
 
 // loadSnapshot returns the position of the newest snapshot that is whole, or that before the first entry if the log reaches back to it.
 func loadSnapshot(o *raftnode.Offline, clusterID string) (fsm.Position, error) {
-	failed := o.Damaged
+	var failed []error
+	for _, d := range o.Damaged {
+		failed = append(failed, d.Err)
+	}
 	for _, s := range o.Snapshots {
 		at, err := readSnapshot(o, s, clusterID)
 		if err == nil {

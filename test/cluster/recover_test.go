@@ -66,10 +66,17 @@ func TestRecoverFromTheLastController(t *testing.T) {
 		t.Errorf("the state before is not kept: %v %v", copies, err)
 	}
 
-	c.Restart(t, survivor)
 	stopped := c.IDs("broker")[0]
 	c.Kill(t, stopped)
+	c.Restart(t, survivor)
 	c.Restart(t, stopped)
+	for _, id := range c.IDs("broker")[1:] { // a broker that ran through the recovery ends, to begin anew
+		c.AwaitGone(t, id)
+		if log := c.LogOf(t, id); !strings.Contains(log, "start it again") {
+			t.Errorf("broker %d does not say why it has ended:\n%s", id, log)
+		}
+		c.Restart(t, id)
+	}
 	for _, id := range c.IDs("broker") {
 		c.AwaitBroker(t, id, "UNFENCED")
 	}

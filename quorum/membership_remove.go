@@ -14,6 +14,9 @@ import (
 // membershipCheck is how often the active controller looks whether the configuration follows what is recorded.
 const membershipCheck = time.Second
 
+// removalPauseMax bounds the checks that are left out after a refusal. They double with each.
+const removalPauseMax = 16
+
 // RemoveController implements OperatorApi.
 func (s *operatorServer) RemoveController(ctx context.Context, r *controllerpb.RemoveControllerRequest) (*controllerpb.RemoveControllerResponse, error) {
 	response, err := s.n.removeController(ctx, r)
@@ -82,7 +85,7 @@ func (n *Node) carryOutRemoval(ctx context.Context, m controller.QuorumMember, c
 func (n *Node) keepMembership(ctx context.Context) {
 	ticker := time.NewTicker(membershipCheck)
 	defer ticker.Stop()
-	waiting := ""
+	var retry removalRetry
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,15 +93,46 @@ func (n *Node) keepMembership(ctx context.Context) {
 		case <-ticker.C:
 		}
 		n.raft.DropRemoved()
+		if !retry.due() {
+			continue
+		}
 		err := n.finishRemovals(ctx)
-		if now := fmt.Sprint(err); err != nil && now != waiting {
-			waiting = now
+		if retry.settle(err) {
 			n.cfg.Logger.Warn("a removal that is recorded waits", "why", err)
 		}
 	}
 }
 
-// finishRemovals does so once.
+// removalRetry is when removals that are recorded are looked at again, counted in checks.
+type removalRetry struct {
+	pause, left int
+	why         string
+}
+
+// due tells whether this check is one that looks.
+func (r *removalRetry) due() bool {
+	if r.left > 0 {
+		r.left--
+		return false
+	}
+	return true
+}
+
+// settle takes what came of it, and tells whether that is a refusal for another reason than before.
+func (r *removalRetry) settle(err error) (isNew bool) {
+	if err == nil {
+		*r = removalRetry{}
+		return false
+	}
+	r.pause = min(max(1, 2*r.pause), removalPauseMax)
+	r.left = r.pause
+	isNew = err.Error() != r.why
+	r.why = err.Error()
+	return isNew
+}
+
+// finishRemovals does so once. It judges first, and takes the place of the one change only to act: a removal that has to wait is in
+// nobody's way. If the quorum changes in between, the change is refused, for it names the configuration that was judged.
 func (n *Node) finishRemovals(ctx context.Context) error {
 	if n.loop.active.Load() == nil || n.changing.Load() != nil {
 		return nil
@@ -107,11 +141,6 @@ func (n *Node) finishRemovals(ctx context.Context) error {
 	if err != nil || len(pending) == 0 {
 		return err
 	}
-	end, err := n.beginChange("a removal that is recorded")
-	if err != nil {
-		return nil // the other one goes first
-	}
-	defer end()
 	q, conf, err := n.quorumNow(ctx)
 	if err != nil {
 		return nil // not active any more
@@ -124,10 +153,15 @@ func (n *Node) finishRemovals(ctx context.Context) error {
 		if err := q.CheckRemoval(m, false); err != nil {
 			return err
 		}
+		end, err := n.beginChange("a removal that is recorded")
+		if err != nil {
+			return nil // the other one goes first
+		}
+		defer end()
 		if m.ID == q.Active {
 			return n.handOverBefore(ctx, q)
 		}
-		_, err := n.carryOutRemoval(ctx, m, conf)
+		_, err = n.carryOutRemoval(ctx, m, conf)
 		return err // the next one is decided on the quorum that this one leaves
 	}
 	return nil

@@ -297,6 +297,13 @@ func TestRecordedRemovalIsCarriedOutByTheNext(t *testing.T) {
 		if got := next.Voters(); len(got) != 3 {
 			t.Errorf("removed below a working majority: %v", got)
 		}
+		for range 3 { // it is in nobody's way meanwhile
+			other := image.UUID{9, 9}
+			_, err := c.Operator(t, next).AddController(within(t, 10*time.Second), &controllerpb.AddControllerRequest{
+				ControllerId: 1009, DirectoryId: other[:], RaftAddress: "c9:9292",
+			})
+			refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "c9:9292", "nothing was changed")
+		}
 		c.Join(first)
 		third := c.Members[0]
 		for _, m := range c.Members {

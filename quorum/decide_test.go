@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum"
 	"github.com/quorate/quorate/quorum/client"
@@ -25,7 +27,12 @@ func TestReadSeesWhatWasAcknowledged(t *testing.T) {
 		for i := range 20 {
 			name := fmt.Sprintf("topic-%d", i)
 			c.CreateTopic(t, name, 1, 1)
-			got, err := topics(t, c, nil)
+			var got map[string]*controllerpb.TopicDescription
+			// A stream that meets a former active controller is asked for again, as the commands do.
+			err := c.Client.Do(soon(t), client.RepeatAlways, func(context.Context, grpc.ClientConnInterface) (err error) {
+				got, err = topics(t, c, nil)
+				return err
+			})
 			if err != nil || got[name] == nil {
 				t.Fatalf("after the create of %s was acknowledged: %v, %v", name, got[name], err)
 			}

@@ -76,6 +76,9 @@ func (n *Node) probe(m controller.QuorumMember) error {
 	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonWrongCluster:
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID, "at %s listens %s, of another cluster: nothing was changed; %s",
 			m.Address, refused.Listener, refused.Action)
+	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonSuperseded:
+		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "controller %s at %s cannot be added: nothing was changed; %s",
+			refused.To, m.Address, refused.Action)
 	case errors.As(err, &refused):
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "at %s listens %s, not %s: nothing was changed; correct the address, the node id or the directory id",
 			m.Address, refused.Listener, refused.To)

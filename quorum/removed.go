@@ -21,8 +21,8 @@ func (n *Node) isRemoved(id raftnode.ServerID) bool {
 // committed, the active controller, or this node's own committed configuration.
 func (n *Node) membership() (isMember, removed bool, why string) {
 	me := n.raft.ID()
-	if by, told := n.raft.Removed(); told {
-		return false, true, fmt.Sprintf("controller %s says that this one was removed from the quorum; %s", by, n.staysOut())
+	if s := n.raft.Superseded(); s != nil {
+		return false, true, s.Reason(me)
 	}
 	conf, err := n.raft.GetConfiguration()
 	if err != nil || conf.Has(me) {

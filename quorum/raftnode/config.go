@@ -87,6 +87,10 @@ type Config struct {
 	// configuration, is refused at the listener. Nil: none was. Called from any goroutine; it must not block.
 	Removed func(ServerID) bool
 
+	// Lineage is that of the FSM, which changes with a snapshot only. Of two controllers the one of the older lineage is
+	// superseded. Nil: 0 always. Called from any goroutine; it must not block.
+	Lineage func() int32
+
 	// StoreFault is called before each call of a store; it may block, and its error becomes the call's. For tests.
 	StoreFault func(StoreCall) error
 	// ObserveStore is told of each call of a store, how long it took and its error. It must not block.

@@ -34,7 +34,7 @@ func (n *Node) await(ctx context.Context, start func(*raft.Raft) raft.Future) er
 	done := make(chan error, 1)
 	ok := n.goWaiter(func() {
 		f := start(r)
-		bindFuture(f, n.stopped)
+		bindFuture(f, n.raftEnded)
 		done <- f.Error()
 	})
 	if !ok {

@@ -57,7 +57,7 @@ func mustHello(t *testing.T, h hello) []byte {
 
 // What the listener does with the first bytes of a connection.
 func TestListenerJudgesEachConnection(t *testing.T) {
-	good := hello{testCluster, two.String(), one.String()}
+	good := hello{clusterID: testCluster, from: two.String(), to: one.String()}
 	with := func(change func(*hello)) []byte {
 		h := good
 		change(&h)
@@ -77,7 +77,7 @@ func TestListenerJudgesEachConnection(t *testing.T) {
 		"addressed is no id":    {with(func(h *hello) { h.to = "" }), malformed, "not a raft handshake"},
 		"a browser":             {[]byte("GET / HTTP/1.1\r\nHost: n1\r\n\r\n"), malformed, "not a raft handshake"},
 		"raft without a hello":  {bytes.Repeat([]byte{0}, 4096), malformed, "not a raft handshake"},
-		"a megabyte of garbage": {bytes.Repeat([]byte("QRT2"), 1<<18), malformed, "not a raft handshake"},
+		"a megabyte of garbage": {bytes.Repeat([]byte("QRT1"), 1<<18), malformed, "not a raft handshake"},
 		"the first half only":   {mustHello(t, good)[:30], tooSlow, "too_slow"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,9 +97,9 @@ func TestListenerJudgesEachConnection(t *testing.T) {
 					if _, err := l.Accept(); err != nil {
 						t.Fatal(err)
 					}
-					v, listener, err := readAnswer(conn)
-					if v != accepted || listener != one.String() || err != nil {
-						t.Errorf("answer: %v from %s, %v", v, listener, err)
+					said, err := readAnswer(conn)
+					if said.verdict != accepted || said.listener != one.String() || err != nil {
+						t.Errorf("answer: %+v, %v", said, err)
 					}
 				} else {
 					start := time.Now()
@@ -356,7 +356,10 @@ func selfSigned(t *testing.T) *tls.Config {
 func TestHelloRoundTripAndGarbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		short := rapid.StringN(0, 60, 255)
-		h := hello{short.Draw(t, "cluster"), short.Draw(t, "from"), short.Draw(t, "to")}
+		h := hello{
+			purpose: rapid.SampledFrom([]purpose{speakRaft, askOnly}).Draw(t, "purpose"), lineage: rapid.Int32Min(NoLineage).Draw(t, "lineage"),
+			clusterID: short.Draw(t, "cluster"), from: short.Draw(t, "from"), to: short.Draw(t, "to"),
+		}
 		b, err := h.encode()
 		if err != nil {
 			t.Fatal(err)
@@ -367,6 +370,10 @@ func TestHelloRoundTripAndGarbage(t *testing.T) {
 		}
 		if _, err := readHello(bytes.NewReader(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")])); err == nil {
 			t.Fatal("a cut hello was read")
+		}
+		a := answer{verdict(rapid.IntRange(0, int(verdicts)-1).Draw(t, "verdict")), h.lineage, h.from}
+		if got, err := readAnswer(bytes.NewReader(a.encode())); err != nil || got != a {
+			t.Fatalf("%+v came back as %+v, %v", a, got, err)
 		}
 		readHello(bytes.NewReader(rapid.SliceOf(rapid.Byte()).Draw(t, "garbage")))
 	})

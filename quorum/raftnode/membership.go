@@ -51,30 +51,6 @@ func (n *Node) TransferLeadershipTo(ctx context.Context, id ServerID, address st
 	})
 }
 
-// Probe connects to an address as a member would, says that it means the server, and closes. The error is a
-// [*RefusedError] if another answered.
-func (n *Node) Probe(id ServerID, address string, timeout time.Duration) error {
-	if err := id.validate(); err != nil {
-		return err
-	}
-	conn, err := n.layer.Dial(raft.ServerAddress(peerAddress{address, id}.String()), timeout)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}
-
-// Removed tells whether a member has told this server that it was removed, and which. It dials nobody any more.
-func (n *Node) Removed() (by ServerID, ok bool) {
-	if n.layer == nil {
-		return by, false
-	}
-	if p := n.layer.removedBy.Load(); p != nil {
-		return *p, true
-	}
-	return by, false
-}
-
 // DropRemoved closes connections that servers hold which were removed since: what they say on them would be refused one by
 // one, and they would not be told why.
 func (n *Node) DropRemoved() {

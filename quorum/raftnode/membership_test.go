@@ -46,7 +46,7 @@ func TestRemovedServerStaysOut(t *testing.T) {
 		c.start(removed)
 		c.commit(leader, "recorded, still a member")
 		c.everybodyHas("recorded, still a member", removed)
-		if _, told := removed.node.Removed(); told {
+		if removed.node.Superseded() != nil {
 			t.Error("a member was refused before it had left the configuration")
 		}
 		c.stop(removed)
@@ -57,7 +57,7 @@ func TestRemovedServerStaysOut(t *testing.T) {
 		term := leader.node.CurrentTerm()
 		<-time.After(15 * time.Second) // the library tries once more to tell it, after a pause of up to ten seconds
 		c.start(removed)
-		until(t, 30*time.Second, "the removed one is told", func() bool { _, told := removed.node.Removed(); return told })
+		until(t, 30*time.Second, "the removed one is told", func() bool { s := removed.node.Superseded(); return s != nil && s.Removed })
 		dials := removed.node.Metrics().DialsRefused.Load()
 		<-time.After(20 * DefaultElectionTimeout)
 		if got := removed.node.Metrics().DialsRefused.Load(); got > dials+3 {

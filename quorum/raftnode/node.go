@@ -18,8 +18,8 @@ var (
 	ErrStopped = errors.New("raftnode: node has stopped")
 	// ErrShutdownLate says that the library did not stop in time. Its stores are still open: end the process.
 	ErrShutdownLate = errors.New("raftnode: raft did not stop in time")
-	// ErrRemoved says that this server was removed from the quorum: no member takes a connection of it.
-	ErrRemoved = errors.New("raftnode: this server was removed from the quorum")
+	// ErrSuperseded says that this server has no say any more, see [Superseded].
+	ErrSuperseded = errors.New("raftnode: this controller is superseded")
 	// ErrLogLost says that a member's log is gone while its votes are there.
 	ErrLogLost = errors.New("raftnode: the raft log is gone")
 	// ErrVotesLost says that a member's term and vote are gone while its log is there: it could vote twice in a term.
@@ -45,7 +45,15 @@ type Node struct {
 
 	configuration *configurationReader
 
-	stopped      chan struct{} // closed when no future will resolve any more
+	superseded   atomic.Pointer[Superseded]
+	supersededMu sync.Mutex    // held while superseded is set
+	outOfQuorum  chan struct{} // closed when superseded is set for the first time
+	shutdownOnce sync.Once
+	futuresOnce  sync.Once
+	shutdown     raft.Future // of the library, see stopRaft
+
+	raftEnded    chan struct{} // closed when no future will resolve any more
+	stopped      chan struct{} // closed when the node is closed
 	stoppedClean atomic.Bool   // raft has ended, nothing of it runs
 	closeOnce    sync.Once
 	closeErr     error
@@ -78,12 +86,12 @@ func New(cfg Config) *Node {
 		cfg:        cfg.withDefaults(),
 		leadership: newLeadership(),
 		parts:      properParts(),
-		stopped:    make(chan struct{}),
+		stopped:    make(chan struct{}), outOfQuorum: make(chan struct{}), raftEnded: make(chan struct{}),
 	}
 }
 
-// Open opens the stores and the listener, loads the newest snapshot into the FSM and joins the quorum. It may be called
-// once. On an error nothing is left open.
+// Open opens the stores and the listener, loads the newest snapshot into the FSM, asks the other voters whether this server is
+// superseded, for at most a second, and joins the quorum if it is not. It may be called once. On an error nothing is left open.
 func (n *Node) Open(ctx context.Context) (err error) {
 	if err := n.cfg.Validate(); err != nil {
 		return err
@@ -123,7 +131,13 @@ func (n *Node) Open(ctx context.Context) (err error) {
 		return err
 	}
 	n.raft.Store(r)
+	if err := n.recallSuperseded(); err != nil {
+		n.stopRaft()
+		return err
+	}
 	close(n.layer.loaded)
+	n.askVoters(ctx, startAskMax, func(Server) bool { return true })
+	close(n.layer.gate)
 	return nil
 }
 
@@ -160,9 +174,10 @@ func (n *Node) checkLogThere() error {
 func (n *Node) openTransport(ctx context.Context) error {
 	self := peerAddress{hostPort: n.cfg.AdvertisedAddress, id: n.cfg.ID}
 	n.layer = &streamLayer{
-		loaded:    make(chan struct{}),
+		loaded: make(chan struct{}), gate: make(chan struct{}),
 		clusterID: n.cfg.ClusterID, self: self, network: n.cfg.Env.Network, tls: n.cfg.TLS,
 		handshakeTimeout: n.cfg.RPCTimeout, judge: n.parts.judge, isRemoved: n.isRemoved,
+		lineage: n.lineage, superseded: n.superseded.Load, onSuperseded: n.Supersede,
 		refusals: newRefusalLog(n.cfg.Logger, n.cfg.Env.Clock), metrics: &n.metrics,
 	}
 	if err := n.layer.listen(ctx, n.cfg.ListenAddress); err != nil {
@@ -199,8 +214,11 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 }
 
 // Run takes a snapshot whenever Config.SnapshotBytes were logged since the last one, until the context ends. The library
-// counts entries itself.
+// counts entries itself. Meanwhile it asks voters out of touch for their lineage.
 func (n *Node) Run(ctx context.Context) {
+	var watch sync.WaitGroup
+	watch.Go(func() { n.watchVoters(ctx) })
+	defer watch.Wait()
 	ticker := time.NewTicker(snapshotCheckInterval)
 	defer ticker.Stop()
 	for {
@@ -208,6 +226,8 @@ func (n *Node) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-n.stopped:
+			return
+		case <-n.outOfQuorum:
 			return
 		case <-ticker.C:
 		}
@@ -228,12 +248,11 @@ func (n *Node) Close() error {
 }
 
 func (n *Node) close() error {
-	r := n.raft.Load()
-	if r == nil {
+	if n.raft.Load() == nil {
 		return ErrNotOpen
 	}
 	done := make(chan error, 1)
-	future := r.Shutdown()
+	future := n.stopRaft()
 	n.layer.sever() // else raft waits for calls in flight, up to RPCTimeout each
 	go func() { done <- future.Error() }()
 	timer := time.NewTimer(n.cfg.ShutdownTimeout)
@@ -246,6 +265,7 @@ func (n *Node) close() error {
 		err = fmt.Errorf("%w: %v", ErrShutdownLate, n.cfg.ShutdownTimeout)
 	}
 	close(n.stopped)
+	n.endFutures()
 	n.endWaiters()
 	n.leadership.close()
 	if errors.Is(err, ErrShutdownLate) {
@@ -264,9 +284,12 @@ func (n *Node) running() *raft.Raft {
 	return r
 }
 
-func (n *Node) hasStopped() bool {
+// endFutures lets nobody wait any more for what the library has been asked.
+func (n *Node) endFutures() { n.futuresOnce.Do(func() { close(n.raftEnded) }) }
+
+func (n *Node) hasRaftEnded() bool {
 	select {
-	case <-n.stopped:
+	case <-n.raftEnded:
 		return true
 	default:
 		return false

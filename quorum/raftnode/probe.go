@@ -2,37 +2,136 @@ package raftnode
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
-
-	"github.com/hashicorp/raft"
+	"sync"
+	"time"
 
 	"github.com/quorate/quorate/quorum/env"
 )
 
-// Probe asks whether a member of the quorum runs: it connects to the member's RAFT address and goes through the handshake as from,
-// and closes the connection. The member answers if and only if it listens there under that very identity, whatever it
-// thinks of the sender. The error says what came instead; nothing is sent but the handshake. It is bounded by the context.
-func Probe(ctx context.Context, e *env.Env, clusterID string, from ServerID, to Server) error {
-	metrics := new(Metrics)
-	layer := &streamLayer{
-		clusterID: clusterID, self: peerAddress{id: from}, network: e.Network, ctx: ctx, metrics: metrics,
-		refusals: newRefusalLog(slog.New(slog.DiscardHandler), e.Clock),
+const (
+	// startAskMax bounds the question to the other voters that a start waits for. One that is down refuses the connection at once.
+	startAskMax = time.Second
+	// watchInterval is the time between two questions to the voters that this server is not in touch with, watchAskMax bounds one.
+	watchInterval = 2 * time.Second
+	watchAskMax   = time.Second
+)
+
+// Prober asks servers of a quorum for themselves by the handshake, without speaking Raft.
+type Prober struct {
+	Env *env.Env
+	// TLS as in [Config].
+	TLS       *tls.Config
+	ClusterID string
+	// From is the asking server, Lineage that of its log; [NoLineage] if it has none, or it does not matter.
+	From    ServerID
+	Lineage int32
+}
+
+// Probed is what a server answered.
+type Probed struct {
+	// Listener is the server that answered, Lineage the newest one that it has heard of, [NoLineage] if it belongs to none or to
+	// another cluster.
+	Listener string
+	Lineage  int32
+	// Refused is why it would not speak Raft with the asking server; nil if it would.
+	Refused *RefusedError
+
+	said answer
+}
+
+// Is tells whether the very server answered.
+func (p Probed) Is(id ServerID) bool { return p.Listener == id.String() }
+
+// Probe asks the server that is meant to listen at an address. An error says that nobody answered as a controller does, bounded by
+// the context. Nothing is sent but the handshake.
+func (p Prober) Probe(ctx context.Context, to Server) (Probed, error) {
+	if err := to.ID.validate(); err != nil {
+		return Probed{}, err
 	}
-	conn, err := e.Network.Dial(ctx, to.Address)
-	if err != nil {
-		return err
+	l := &streamLayer{
+		clusterID: p.ClusterID, self: peerAddress{id: p.From}, network: p.Env.Network, tls: p.TLS, metrics: new(Metrics),
+		refusals: newRefusalLog(slog.New(slog.DiscardHandler), p.Env.Clock), lineage: func() int32 { return p.Lineage },
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	v, listener, err := layer.greetServer(conn, peerAddress{hostPort: to.Address, id: to.ID})
+	peer := peerAddress{hostPort: to.Address, id: to.ID}
+	_, raw, said, err := l.connect(ctx, peer, askOnly)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		return Probed{}, err
+	}
+	raw.Close()
+	out := Probed{Listener: said.listener, Lineage: said.lineage, said: said}
+	if said.verdict != accepted {
+		out.Refused = l.refused(said, peer)
+	}
+	return out, nil
+}
+
+// Probe asks who listens at an address, as a member would, and says that it means the server. The error is a [*RefusedError] if
+// another answered, or if the server would not speak Raft with this one.
+func (n *Node) Probe(id ServerID, address string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(n.layer.ctx, timeout)
+	defer cancel()
+	said, err := n.prober().Probe(ctx, Server{ID: id, Address: address})
+	if err == nil && said.Refused != nil {
+		return said.Refused
+	}
+	return err
+}
+
+func (n *Node) prober() Prober {
+	return Prober{Env: n.cfg.Env, TLS: n.cfg.TLS, ClusterID: n.cfg.ClusterID, From: n.cfg.ID, Lineage: n.lineage()}
+}
+
+// askVoters asks voters of the newest configuration whether this server is superseded, all at once. It returns when all have
+// answered or refused the connection, when one has said that it is, or after max.
+func (n *Node) askVoters(ctx context.Context, max time.Duration, who func(Server) bool) {
+	conf, err := n.GetConfiguration()
+	if err != nil || n.Superseded() != nil || !conf.Has(n.cfg.ID) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, max)
+	defer cancel()
+	p := n.prober()
+	var asked sync.WaitGroup
+	for _, s := range conf.Servers {
+		if s.ID == n.cfg.ID || !s.Voter || !who(s) {
+			continue
 		}
-		return err
+		asked.Go(func() {
+			if said, err := p.Probe(ctx, s); err == nil && n.layer.hear(said.said, s.ID) {
+				cancel()
+			}
+		})
 	}
-	if raft.ServerID(listener) == to.ID.Raft() {
-		return nil
+	asked.Wait()
+}
+
+// watchVoters asks, as long as the context lasts, the voters that this server is not in touch with: a server that was paused or cut
+// off while the others were given up hears so from whomever it can reach.
+func (n *Node) watchVoters(ctx context.Context) {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.stopped:
+			return
+		case <-n.outOfQuorum:
+			return
+		case <-ticker.C:
+		}
+		n.askVoters(ctx, watchAskMax, func(s Server) bool { return !n.isInTouch(s.ID) })
 	}
-	return layer.refused(v, peerAddress{hostPort: to.Address, id: to.ID}, listener)
+}
+
+// isInTouch tells whether Raft has just heard the server: as its leader, or as its follower. Its connections have passed the handshake.
+func (n *Node) isInTouch(id ServerID) bool {
+	if p, ok := n.Progress(id); ok && p.Contact < watchInterval {
+		return true
+	}
+	leader, _, ok := n.Leader()
+	contact, heard := n.LastContact()
+	return ok && leader == id && heard && contact < watchInterval
 }

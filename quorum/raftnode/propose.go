@@ -63,14 +63,14 @@ type Proposal struct {
 // The proposal is waited for by a [Waiter] or by Wait, never on the path of a request.
 func (n *Node) Apply(data []byte) *Proposal {
 	future := n.running().Apply(data, 0)
-	bindFuture(future, n.stopped)
+	bindFuture(future, n.raftEnded)
 	return &Proposal{node: n, future: future}
 }
 
 // Wait blocks until the proposal has ended or the node has stopped. One goroutine may call it, once.
 func (p *Proposal) Wait() Outcome {
 	err := p.future.Error()
-	if errors.Is(err, raft.ErrRaftShutdown) && p.node.hasStopped() && !p.node.stoppedClean.Load() {
+	if errors.Is(err, raft.ErrRaftShutdown) && p.node.hasRaftEnded() && !p.node.stoppedClean.Load() {
 		// The library still runs and may write the index while we would read it.
 		return Outcome{Proposal: p, Fate: FateUnknown, Err: err}
 	}

@@ -17,8 +17,13 @@ const (
 	refusalsKnownMax = 256
 )
 
-// ReasonWrongCluster is the reason of a refusal by a node of another cluster.
-const ReasonWrongCluster = "wrong_cluster"
+// Reasons of refusals that callers tell apart.
+const (
+	// ReasonWrongCluster is that of a node of another cluster.
+	ReasonWrongCluster = "wrong_cluster"
+	// ReasonSuperseded is that of a node that is left from an older lineage, or was removed.
+	ReasonSuperseded = "superseded"
+)
 
 // RefusedError is what dialing returns when the listener refused the handshake.
 type RefusedError struct {
@@ -41,6 +46,12 @@ func (e *RefusedError) Error() string {
 func removedAction(server string) string {
 	node, _, _ := strings.Cut(server, ":")
 	return fmt.Sprintf("controller %s was removed from the quorum and stays out: stop it, or format another directory for it with `quorate format --no-initial-controllers` and add it with `quorate quorum add %s`", server, node)
+}
+
+// supersededAction says what an operator does with a server whose log is of an older lineage.
+func supersededAction(server string) string {
+	node, _, _ := strings.Cut(server, ":")
+	return fmt.Sprintf("the quorum was recovered offline, and controller %s is left from before: stop it, format another directory for it with `quorate format --no-initial-controllers`, start it and add it with `quorate quorum add %s`", server, node)
 }
 
 // action says what an operator has to do about a refusal. meant is the addressed server, found the one that listens there.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/quorum/env"
@@ -52,8 +51,13 @@ type streamLayer struct {
 
 	// loaded is closed when the node knows what its snapshot says; no sender is judged before. Nil: it is known.
 	loaded chan struct{}
-	// removedBy is the listener that told this server that it was removed; nil as long as none has.
-	removedBy atomic.Pointer[ServerID]
+	// gate is closed when this server may take part: no connection is given to the library before. Nil: it may.
+	gate chan struct{}
+	// lineage is that of the own log, [NoLineage] for an empty one. Nil: that.
+	lineage func() int32
+	// superseded is why this server has no say any more, nil as long as it has. onSuperseded is told what makes it so.
+	superseded   func() *Superseded
+	onSuperseded func(Superseded)
 }
 
 // listen opens the listener and begins to accept.
@@ -185,8 +189,16 @@ func (l *streamLayer) greet(raw *trackedConn) {
 		l.logRefusal(raw, h, v, err)
 		return
 	}
+	if h.purpose == askOnly {
+		raw.Close()
+		return
+	}
 	tracked := &trackedConn{Conn: conn, raw: raw.raw, from: h.from}
 	if !l.register(&l.accepted, tracked) {
+		return
+	}
+	if !l.isOpen(l.closed) {
+		tracked.Close()
 		return
 	}
 	select {
@@ -209,17 +221,74 @@ func (l *streamLayer) receive(conn net.Conn) (hello, verdict, error) {
 			return h, malformed, net.ErrClosed
 		}
 	}
-	v := l.judge(h, l.clusterID, l.self.id)
+	v, lineage := l.judgeAll(h)
 	if v == malformed {
 		return h, v, errMalformed
 	}
-	if from, err := ParseServerID(h.from); v == accepted && err == nil && l.isRemoved != nil && l.isRemoved(from) {
-		v = removedSender
-	}
-	if _, err := conn.Write(encodeAnswer(v, l.self.id)); err != nil {
+	if _, err := conn.Write(answer{v, lineage, l.self.id.String()}.encode()); err != nil {
 		return h, malformed, err
 	}
+	if own := l.ownLineage(); v == superseded && h.lineage > own {
+		l.onSuperseded(Superseded{Lineage: h.lineage, Own: own, By: "controller " + h.from, Keep: true})
+	}
 	return h, v, nil
+}
+
+// judgeAll is the listener's whole decision, and the lineage that it tells.
+func (l *streamLayer) judgeAll(h hello) (verdict, int32) {
+	v, own := l.judge(h, l.clusterID, l.self.id), l.ownLineage()
+	if v == malformed || v == wrongCluster {
+		return v, NoLineage
+	}
+	newest := own
+	if s := l.isSuperseded(); s != nil {
+		newest = max(own, s.Lineage)
+	}
+	if v != accepted {
+		return v, newest
+	}
+	if v = judgeLineage(h, newest); v != accepted {
+		return v, newest
+	}
+	if from, err := ParseServerID(h.from); err == nil && l.isRemoved != nil && l.isRemoved(from) {
+		return removedSender, newest
+	}
+	if l.isSuperseded() != nil {
+		return superseded, newest
+	}
+	return accepted, newest
+}
+
+func (l *streamLayer) ownLineage() int32 {
+	if l.lineage == nil {
+		return NoLineage
+	}
+	return l.lineage()
+}
+
+func (l *streamLayer) isSuperseded() *Superseded {
+	if l.superseded == nil {
+		return nil
+	}
+	return l.superseded()
+}
+
+// isOpen waits until this server may take part, or until the given channel is closed.
+func (l *streamLayer) isOpen(until <-chan struct{}) bool {
+	if l.gate == nil {
+		return true
+	}
+	select {
+	case <-l.gate:
+		return true
+	default:
+	}
+	select {
+	case <-l.gate:
+		return true
+	case <-until:
+		return false
+	}
 }
 
 func (l *streamLayer) logRefusal(raw net.Conn, h hello, v verdict, err error) {
@@ -237,8 +306,13 @@ func (l *streamLayer) logRefusal(raw net.Conn, h hello, v verdict, err error) {
 
 // actionFor is what an operator has to do about a refusal of this listener.
 func (l *streamLayer) actionFor(h hello, v verdict) string {
-	if v == removedSender {
+	switch v {
+	case removedSender:
 		return removedAction(h.from)
+	case olderSender:
+		return supersededAction(h.from)
+	case superseded:
+		return supersededAction(l.self.id.String())
 	}
 	return action(v, h.to, l.self.id.String())
 }

@@ -32,6 +32,8 @@ type Member struct {
 	Found Found
 	// Why is what came instead of an answer.
 	Why string
+	// Lineage is the newest one that it has heard of, if it answers.
+	Lineage int32
 }
 
 // surveyMembers asks the members for themselves, all at once.
@@ -44,6 +46,7 @@ func surveyMembers(ctx context.Context, o Options, c raftnode.Configuration, sou
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	prober := raftnode.Prober{Env: o.Env, TLS: o.TLS, ClusterID: o.ClusterID, From: o.Self.ID, Lineage: raftnode.NoLineage}
 	var asked sync.WaitGroup
 	for i := range out {
 		m := &out[i]
@@ -52,10 +55,13 @@ func surveyMembers(ctx context.Context, o Options, c raftnode.Configuration, sou
 			continue
 		}
 		asked.Go(func() {
-			err := raftnode.Probe(ctx, o.Env, o.ClusterID, o.Self.ID, m.Server)
+			said, err := prober.Probe(ctx, m.Server)
+			if err == nil && !said.Is(m.ID) {
+				err = fmt.Errorf("%s listens there", said.Listener)
+			}
 			switch {
 			case err == nil:
-				m.Found = Answers
+				m.Found, m.Lineage = Answers, said.Lineage
 			case slices.ContainsFunc(sources, func(s Source) bool { return s.ID == m.ID }):
 				m.Found = Given
 			default:

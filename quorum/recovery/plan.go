@@ -3,6 +3,7 @@ package recovery
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ const termsSkipped = 1000
 // Options say what a recovery has at hand.
 type Options struct {
 	Env *env.Env
+	// TLS is that of the RAFT listeners; nil: plain TCP.
+	TLS *tls.Config
 	// ClusterID is that of all directories.
 	ClusterID string
 	// Self is the node that goes on, with the RAFT address that others will dial.

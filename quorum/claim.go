@@ -62,8 +62,21 @@ func (l *loop) onLeadership(now raftnode.Leadership) {
 	}
 }
 
+// onOutOfQuorum ends the active role for good: the node is superseded. What is with Raft is not awaited.
+func (l *loop) onOutOfQuorum() {
+	l.outOfQuorum, l.isOut, l.claiming = nil, true, nil
+	l.renounce("this controller is superseded")
+	for _, o := range l.orphans {
+		answerAll(o.proposal, result{err: ErrOutcomeUnknown})
+	}
+	l.orphans = nil
+}
+
 // proposeClaim asks the log for the active role. The answer tells the state to stand on.
 func (l *loop) proposeClaim() {
+	if l.isOut {
+		return
+	}
 	data, err := record.EncodeClaim(&metadatapb.Claim{
 		NodeId: int32(l.cfg.NodeID), DirectoryId: l.cfg.DirectoryID.Bytes(), IncarnationId: l.cfg.IncarnationID.Bytes(),
 		Listeners: l.cfg.Listeners, TimeMs: l.env.Now().UnixMilli(),

@@ -58,7 +58,9 @@ type loop struct {
 	pauses, resumes chan *pause
 	// stopped is closed when the loop has ended.
 	stopped chan struct{}
-	active  atomic.Pointer[activity]
+	// outOfQuorum is closed when the node is superseded. Nil: it never is.
+	outOfQuorum <-chan struct{}
+	active      atomic.Pointer[activity]
 	// soft is the broker liveness as readers may see it.
 	soft atomic.Pointer[controller.Liveness]
 
@@ -70,6 +72,8 @@ type loop struct {
 	orphans    []*orphan
 	paused     *pause
 	ticks      uint64
+	// isOut tells that the node is superseded: it never claims again.
+	isOut bool
 	// aside is a large decision that is being made; waiting are the requests that came meanwhile.
 	aside   *aside
 	asides  sync.WaitGroup
@@ -117,6 +121,8 @@ func (l *loop) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-l.outOfQuorum:
+			l.onOutOfQuorum()
 		case <-l.raft.LeadershipChanged():
 			l.onLeadership(l.raft.Leadership())
 		case p := <-l.pauses:

@@ -87,6 +87,7 @@ func New(cfg Config) (*Node, error) {
 		Lineage: func() int32 { return int32(n.fsm.Image().Lineage().Number) },
 	})
 	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)
+	n.loop.outOfQuorum = n.raft.OutOfQuorum()
 	return n, nil
 }
 
@@ -147,7 +148,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 // serve starts the gRPC server.
 func (n *Node) serve(ctx context.Context, listener net.Listener, parts *sync.WaitGroup, failed chan<- error) {
 	options := append(client.ServerOptions(n.cfg.TLS),
-		grpc.UnaryInterceptor(authorizeUnary), grpc.StreamInterceptor(authorizeStream))
+		grpc.ChainUnaryInterceptor(authorizeUnary, n.guardUnary), grpc.ChainStreamInterceptor(authorizeStream, n.guardStream))
 	n.server = grpc.NewServer(options...)
 	n.health = health.NewServer()
 	controllerpb.RegisterBrokerApiServer(n.server, &brokerServer{n: n})

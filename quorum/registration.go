@@ -11,6 +11,7 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/raftnode"
 )
 
 const (
@@ -33,6 +34,11 @@ func (n *Node) keepRegistered(ctx context.Context) {
 		case <-ticker.C:
 		}
 		isMember, removed, why := n.membership()
+		if removed && n.raft.Superseded() == nil { // by what this node itself holds
+			n.raft.Supersede(raftnode.Superseded{
+				Lineage: n.newestLineage(), Own: n.newestLineage(), Removed: true, By: "the metadata log", Keep: true,
+			})
+		}
 		if removed && !said {
 			said = true
 			n.cfg.Logger.Error("this controller stays out", "nodeId", int(n.cfg.NodeID), "directoryId", n.cfg.DirectoryID.String(), "why", why)
@@ -76,6 +82,9 @@ func (n *Node) isRegistered() bool {
 // activeController is the active controller as far as this node knows it: itself, or the one whose claim it applied
 // last, as long as Raft still has a leader.
 func (n *Node) activeController() *controllerpb.ActiveController {
+	if n.raft.Superseded() != nil {
+		return nil
+	}
 	if a := n.loop.active.Load(); a != nil {
 		return &controllerpb.ActiveController{
 			NodeId: int32(n.cfg.NodeID), Address: grpcAddress(n.cfg.Listeners), ControllerEpoch: uint64(a.controllerEpoch),

@@ -48,6 +48,7 @@ func brokerCause(name string, id int32) *metadatapb.Cause {
 
 // RegisterBroker implements BrokerApi.
 func (s *brokerServer) RegisterBroker(ctx context.Context, r *controllerpb.RegisterBrokerRequest) (*controllerpb.RegisterBrokerResponse, error) {
+	s.n.hearBroker(r.GetClusterId(), r.GetBrokerId(), r.GetLineage())
 	response, _, err := ask(ctx, s.n, brokerCause("RegisterBroker", r.GetBrokerId()), r, controller.RegisterBroker)
 	return response, err
 }
@@ -56,6 +57,7 @@ func (s *brokerServer) RegisterBroker(ctx context.Context, r *controllerpb.Regis
 // (KAFKA-15019). The committed offset is told as of the answer, so that a broker can see that its stream is behind.
 func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.BrokerHeartbeatRequest) (*controllerpb.BrokerHeartbeatResponse, error) {
 	n := s.n
+	n.hearBroker(n.cfg.ClusterID, r.GetBrokerId(), r.GetLineage())
 	n.compareChains(r)
 	cause := brokerCause("BrokerHeartbeat", r.GetBrokerId())
 	cause.Principal = principalOf(ctx)

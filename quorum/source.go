@@ -61,7 +61,7 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 		ClusterId: n.cfg.ClusterID, NodeId: int32(n.cfg.NodeID), DirectoryId: n.cfg.DirectoryID.Bytes(),
 		Roles: []string{"controller"}, State: "starting", AppliedIndex: n.fsm.AppliedIndex(),
 		MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()), LastContactMs: -1,
-		Lineage: int32(im.Lineage().Number), LineageUnconfirmed: im.Lineage().IsUnconfirmed(),
+		Lineage: int32(im.Lineage().Number), LineageUnconfirmed: im.Lineage().IsUnconfirmed(), NewestLineage: n.newestLineage(),
 	}
 	if n.attached != nil {
 		response.Roles = append(response.Roles, "broker")
@@ -77,8 +77,8 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}
-	if _, removed, _ := n.membership(); removed {
-		response.State = stateRemoved
+	if state, why := n.supersededState(); state != "" {
+		response.State, response.StateReason = state, why
 	}
 	configuration, err := n.raft.GetConfiguration()
 	if err != nil {

@@ -56,6 +56,7 @@ func (s *streamServer) Follow(r *controllerpb.FollowRequest, stream grpc.ServerS
 	if ok, reason := n.Ready(); !ok {
 		return status.Errorf(codes.Unavailable, "this controller is not caught up: %s", reason)
 	}
+	n.hearBroker(r.GetClusterId(), r.GetBrokerId(), r.GetLineage())
 	lineage, own := image.LineageNumber(r.GetLineage()), n.fsm.Image().Lineage().Number
 	if lineage > own {
 		return refusal(controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER,

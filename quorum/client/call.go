@@ -61,6 +61,9 @@ func (c *Client) Do(ctx context.Context, repeat Repeat, request func(context.Con
 			return because(err, last)
 		}
 		sent, err := c.attempt(ctx, active, request)
+		if newest := c.newest.Load(); err == nil && active.Lineage < newest {
+			err = olderAnswer(active, newest, repeat)
+		}
 		if err == nil {
 			return nil
 		}
@@ -70,6 +73,7 @@ func (c *Client) Do(ctx context.Context, repeat Repeat, request func(context.Con
 			return refusal
 		case refused:
 			err = refusal
+			c.see(refusal.NewestLineage)
 			c.Observe(refusal.Active)
 		case !isTransport(err):
 			return err
@@ -89,6 +93,15 @@ func (c *Client) Do(ctx context.Context, repeat Repeat, request func(context.Con
 			return because(fmt.Errorf("%w: %w", ErrNoController, context.Cause(ctx)), last)
 		}
 		wait = min(2*wait, roundWaitMax)
+	}
+}
+
+// olderAnswer is what stands for an answer of a controller that turned out to be left from an older lineage meanwhile: what it
+// acknowledged may be lost.
+func olderAnswer(active Controller, newest int32, repeat Repeat) error {
+	return &Refusal{
+		Code: controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER, OutcomeUnknown: repeat != RepeatAlways, NewestLineage: newest,
+		Message: fmt.Sprintf("controller %d at %s answered in lineage %d, and the log is of lineage %d by now", active.ID, active.Address, active.Lineage, newest),
 	}
 }
 

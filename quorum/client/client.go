@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -33,6 +34,9 @@ type Client struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // rounds
 
+	// newest is the newest lineage that any controller has told of.
+	newest atomic.Int32
+
 	mu      sync.Mutex
 	learned []string    // addresses that answers named, newest answers first
 	active  *Controller // nil while nobody is known
@@ -53,10 +57,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	options := append(DialOptions(cfg.Network, cfg.TLS), grpc.WithStatsHandler(sentMark{}))
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Client{
-		cfg: cfg, logger: logger, ctx: ctx, cancel: cancel,
-		conns: conns{options: options, open: make(map[string]*grpc.ClientConn)},
-	}, nil
+	c := &Client{cfg: cfg, logger: logger, ctx: ctx, cancel: cancel}
+	c.conns = conns{options: append(options, c.dialOptions()...), open: make(map[string]*grpc.ClientConn)}
+	return c, nil
 }
 
 // Close ends all connections and waits for the client's goroutines. Requests under way fail.
@@ -89,6 +92,7 @@ func (c *Client) Known() []string {
 // Observe teaches the client who is active, as a heartbeat's answer or a metadata stream told. A lower controller epoch than
 // the one followed is ignored. A higher one is not followed blindly: the next request asks all controllers.
 func (c *Client) Observe(a *controllerpb.ActiveController) {
+	c.see(a.GetLineage())
 	if a.GetAddress() == "" {
 		return
 	}

@@ -63,11 +63,12 @@ type sweep struct {
 // majority tells whether more than half of those asked have answered.
 func (s *sweep) majority() bool { return 2*s.heard > len(s.asked) }
 
-// newest is the highest rank that any answer names.
+// newest is the highest rank that any answer names. A controller that knows of a newer lineage and of nobody active in it goes
+// before one that is active in an older one.
 func (s *sweep) newest() rank {
 	var newest rank
 	for _, a := range s.answers {
-		newest = newest.orHigher(rankOf(a.Status.GetActiveController()))
+		newest = newest.orHigher(rankOf(a.Status.GetActiveController())).orHigher(rank{lineage: lineageOf(a.Status)})
 	}
 	return newest
 }
@@ -91,6 +92,8 @@ func (s *sweep) why() string {
 		switch {
 		case i < 0 || s.answers[i].Err != nil:
 			parts = append(parts, address+" does not answer")
+		case s.answers[i].Status.GetStateReason() != "":
+			parts = append(parts, address+" says: "+s.answers[i].Status.GetStateReason())
 		case s.answers[i].Status.GetActiveController() == nil:
 			parts = append(parts, fmt.Sprintf("%s is %s and knows none", address, s.answers[i].Status.GetState()))
 		default:
@@ -183,6 +186,7 @@ func (c *Client) ask(ctx context.Context, address string) Answer {
 		c.logger.Warn("answer from another cluster", "address", address, "clusterId", status.GetClusterId())
 		return Answer{Address: address, Err: err}
 	}
+	c.see(lineageOf(status))
 	return Answer{Address: address, Status: status}
 }
 
@@ -219,7 +223,7 @@ func (c *Client) locate(ctx context.Context, rounds int) (Controller, error) {
 // search is the body of a round.
 func (c *Client) search(r *round, grace time.Duration) {
 	c.mu.Lock()
-	floor := c.epoch
+	floor := c.epoch.orHigher(rank{lineage: c.newest.Load()})
 	c.mu.Unlock()
 	s := c.sweep(c.ctx, func(s *sweep) bool {
 		_, found := s.claimant(floor)

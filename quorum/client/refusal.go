@@ -27,6 +27,8 @@ type Refusal struct {
 	OutcomeUnknown bool
 	// Active is the active controller as far as the answering node knew it; nil if it knew none.
 	Active *controllerpb.ActiveController
+	// NewestLineage is the newest lineage of the log that the answering node had heard of.
+	NewestLineage int32
 }
 
 func (r *Refusal) Error() string { return r.Code.KafkaName() + ": " + r.Message }
@@ -43,7 +45,7 @@ func (r *Refusal) Is(target error) bool { return target == ErrOutcomeUnknown && 
 func (r *Refusal) GRPCStatus() *status.Status {
 	return RefusalStatus(codes.FailedPrecondition, &controllerpb.RefusalDetail{
 		Error:            &controllerpb.Error{Code: r.Code, Message: r.Message},
-		ActiveController: r.Active, OutcomeUnknown: r.OutcomeUnknown,
+		ActiveController: r.Active, OutcomeUnknown: r.OutcomeUnknown, NewestLineage: r.NewestLineage,
 	})
 }
 
@@ -74,7 +76,7 @@ func AsRefusal(err error) (*Refusal, bool) {
 		if detail, ok := d.(*controllerpb.RefusalDetail); ok {
 			return &Refusal{
 				Code: detail.GetError().GetCode(), Message: detail.GetError().GetMessage(),
-				OutcomeUnknown: detail.GetOutcomeUnknown(), Active: detail.GetActiveController(),
+				OutcomeUnknown: detail.GetOutcomeUnknown(), Active: detail.GetActiveController(), NewestLineage: detail.GetNewestLineage(),
 			}, true
 		}
 	}

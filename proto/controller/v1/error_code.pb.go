@@ -279,8 +279,10 @@ type RefusalDetail struct {
 	ActiveController *ActiveController `protobuf:"bytes,2,opt,name=active_controller,json=activeController,proto3,oneof" json:"active_controller,omitempty"`
 	// The change may have been made, or may still be: read before trying again.
 	OutcomeUnknown bool `protobuf:"varint,3,opt,name=outcome_unknown,json=outcomeUnknown,proto3" json:"outcome_unknown,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Newest lineage of the log that the answering node has heard of.
+	NewestLineage int32 `protobuf:"varint,20,opt,name=newest_lineage,json=newestLineage,proto3" json:"newest_lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RefusalDetail) Reset() {
@@ -332,6 +334,13 @@ func (x *RefusalDetail) GetOutcomeUnknown() bool {
 		return x.OutcomeUnknown
 	}
 	return false
+}
+
+func (x *RefusalDetail) GetNewestLineage() int32 {
+	if x != nil {
+		return x.NewestLineage
+	}
+	return 0
 }
 
 // ActiveController names the active controller and its claim.
@@ -413,11 +422,12 @@ const file_controller_v1_error_code_proto_rawDesc = "" +
 	"\x1econtroller/v1/error_code.proto\x12\x15quorate.controller.v1\"W\n" +
 	"\x05Error\x124\n" +
 	"\x04code\x18\x01 \x01(\x0e2 .quorate.controller.v1.ErrorCodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xdd\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x84\x02\n" +
 	"\rRefusalDetail\x122\n" +
 	"\x05error\x18\x01 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\x12Y\n" +
 	"\x11active_controller\x18\x02 \x01(\v2'.quorate.controller.v1.ActiveControllerH\x00R\x10activeController\x88\x01\x01\x12'\n" +
-	"\x0foutcome_unknown\x18\x03 \x01(\bR\x0eoutcomeUnknownB\x14\n" +
+	"\x0foutcome_unknown\x18\x03 \x01(\bR\x0eoutcomeUnknown\x12%\n" +
+	"\x0enewest_lineage\x18\x14 \x01(\x05R\rnewestLineageB\x14\n" +
 	"\x12_active_controller\"\x8a\x01\n" +
 	"\x10ActiveController\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x18\n" +

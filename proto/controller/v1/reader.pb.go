@@ -2935,7 +2935,7 @@ type NodeStatusResponse struct {
 	NodeId      int32                  `protobuf:"varint,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	DirectoryId []byte                 `protobuf:"bytes,3,opt,name=directory_id,json=directoryId,proto3" json:"directory_id,omitempty"`
 	Roles       []string               `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	// leader, follower, candidate, shutdown or removed for a controller; the lifecycle state for a broker.
+	// leader, follower, candidate, shutdown, removed or superseded for a controller; the lifecycle state for a broker.
 	State            string            `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	ActiveController *ActiveController `protobuf:"bytes,6,opt,name=active_controller,json=activeController,proto3,oneof" json:"active_controller,omitempty"`
 	AppliedIndex     uint64            `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
@@ -2952,8 +2952,12 @@ type NodeStatusResponse struct {
 	Removed []*v1.RemovedController `protobuf:"bytes,12,rep,name=removed,proto3" json:"removed,omitempty"`
 	// Raft index of the configuration that members are of; 0 on a broker.
 	ConfigurationIndex uint64 `protobuf:"varint,13,opt,name=configuration_index,json=configurationIndex,proto3" json:"configuration_index,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Why a controller is removed or superseded, with the next step; empty for others.
+	StateReason string `protobuf:"bytes,22,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
+	// Newest lineage that this node has heard of, its own or that of controllers that have gone on without it.
+	NewestLineage int32 `protobuf:"varint,23,opt,name=newest_lineage,json=newestLineage,proto3" json:"newest_lineage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatusResponse) Reset() {
@@ -3087,6 +3091,20 @@ func (x *NodeStatusResponse) GetRemoved() []*v1.RemovedController {
 func (x *NodeStatusResponse) GetConfigurationIndex() uint64 {
 	if x != nil {
 		return x.ConfigurationIndex
+	}
+	return 0
+}
+
+func (x *NodeStatusResponse) GetStateReason() string {
+	if x != nil {
+		return x.StateReason
+	}
+	return ""
+}
+
+func (x *NodeStatusResponse) GetNewestLineage() int32 {
+	if x != nil {
+		return x.NewestLineage
 	}
 	return 0
 }
@@ -3459,7 +3477,7 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"_at_offset\"'\n" +
 	"\x11DumpImageResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
-	"\x11NodeStatusRequest\"\x95\x05\n" +
+	"\x11NodeStatusRequest\"\xdf\x05\n" +
 	"\x12NodeStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
@@ -3477,7 +3495,9 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\alineage\x18\x14 \x01(\x05R\alineage\x12/\n" +
 	"\x13lineage_unconfirmed\x18\x15 \x01(\bR\x12lineageUnconfirmed\x12@\n" +
 	"\aremoved\x18\f \x03(\v2&.quorate.metadata.v1.RemovedControllerR\aremoved\x12/\n" +
-	"\x13configuration_index\x18\r \x01(\x04R\x12configurationIndexB\x14\n" +
+	"\x13configuration_index\x18\r \x01(\x04R\x12configurationIndex\x12!\n" +
+	"\fstate_reason\x18\x16 \x01(\tR\vstateReason\x12%\n" +
+	"\x0enewest_lineage\x18\x17 \x01(\x05R\rnewestLineageB\x14\n" +
 	"\x12_active_controller\"\xa6\x01\n" +
 	"\fQuorumMember\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +

@@ -50,6 +50,8 @@ type quorumNode struct {
 	contactMs   int64
 	directoryID []byte
 	lineage     int32
+	// reason is why a controller is out of the quorum.
+	reason string
 }
 
 func (a *app) quorumStatus(ctx context.Context) error {
@@ -65,6 +67,11 @@ func (a *app) quorumStatus(ctx context.Context) error {
 	}
 	for _, alarm := range view.alarms() {
 		a.warn("%s", alarm)
+	}
+	for _, n := range view.nodes {
+		if n.reason != "" {
+			a.warn("controller %d: %s", n.id, n.reason)
+		}
 	}
 	if view.unconfirmed {
 		a.warnUnconfirmed(view.lineage)
@@ -126,7 +133,7 @@ func (v *quorumView) hear(h *controllerpb.NodeStatusResponse) {
 	}
 	n := &v.nodes[i]
 	n.state, n.index, n.offset, n.chain = h.GetState(), int64(h.GetAppliedIndex()), h.GetMetadataOffset(), h.GetChain()
-	n.contactMs, n.lineage = h.GetLastContactMs(), h.GetLineage()
+	n.contactMs, n.lineage, n.reason = h.GetLastContactMs(), h.GetLineage(), h.GetStateReason()
 	if n.id == v.active {
 		v.offset, v.chain = n.offset, n.chain
 	}
@@ -159,7 +166,7 @@ func (v *quorumView) json() object {
 	for _, n := range v.nodes {
 		nodes = append(nodes, object{
 			{"id", n.id}, {"voter", n.voter}, {"state", n.state}, {"appliedIndex", n.index}, {"metadataOffset", n.offset}, {"chain", chain(n.chain)},
-			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)}, {"lineage", n.lineage},
+			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)}, {"lineage", n.lineage}, {"stateReason", n.reason},
 		})
 	}
 	removed := list{}

@@ -100,6 +100,83 @@ func TestNewerLineageGoesBeforeAHigherEpoch(t *testing.T) {
 	}
 }
 
+// One that is of the newer lineage and knows of nobody active in it goes before one that is active in an older one; who has told of a
+// newer lineage, by a status or in a refusal, is not forgotten.
+func TestOlderLineageIsNotFollowedWhileTheNewerHasNobodyActive(t *testing.T) {
+	a, b, _ := quorum(t)
+	old := &controllerpb.NodeStatusResponse{NodeId: 2, State: "leader", ActiveController: active(2, b, 50)}
+	b.Set(old)
+	for name, said := range map[string]*controllerpb.NodeStatusResponse{
+		"of the newer lineage": {NodeId: 1, State: "candidate", Lineage: 1},
+		"knows of it":          {NodeId: 1, State: "superseded", StateReason: "superseded: format it anew", NewestLineage: 1},
+	} {
+		a.Set(said)
+		cl := newClient(t, b.Address, a.Address)
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		got, err := cl.Active(ctx)
+		cancel()
+		if !errors.Is(err, client.ErrNoController) || said.StateReason != "" && !strings.Contains(err.Error(), said.StateReason) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// An answer of a controller that turns out to be of an older lineage while it is awaited is not taken: a read goes on to the newer one, a
+// change is unknown.
+func TestAnswerOfAnOlderLineageIsNotTaken(t *testing.T) {
+	a, b, _ := quorum(t)
+	recovered := active(1, a, 6)
+	recovered.Lineage = 1
+	var cl *client.Client
+	switchOver := func() {
+		a.Set(&controllerpb.NodeStatusResponse{NodeId: 1, ActiveController: recovered, Lineage: 1})
+		cl.Observe(recovered)
+	}
+	b.SetHandlers(func(h *clienttest.Handlers) {
+		h.DeleteTopics = func(context.Context, *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
+			switchOver()
+			return &controllerpb.DeleteTopicsResponse{}, nil
+		}
+		h.ListBrokers = func(context.Context, *controllerpb.ListBrokersRequest) (*controllerpb.ListBrokersResponse, error) {
+			switchOver()
+			return &controllerpb.ListBrokersResponse{MetadataOffset: 1}, nil
+		}
+	})
+	a.SetHandlers(func(h *clienttest.Handlers) {
+		h.ListBrokers = func(context.Context, *controllerpb.ListBrokersRequest) (*controllerpb.ListBrokersResponse, error) {
+			return &controllerpb.ListBrokersResponse{MetadataOffset: 2}, nil
+		}
+	})
+	for _, ask := range []func() error{
+		func() error {
+			_, err := controllerpb.NewOperatorApiClient(cl).DeleteTopics(t.Context(), &controllerpb.DeleteTopicsRequest{})
+			if !errors.Is(err, client.ErrOutcomeUnknown) {
+				return errors.New("a change of an older lineage is taken for done")
+			}
+			return nil
+		},
+		func() error {
+			resp, err := controllerpb.NewReaderApiClient(cl).ListBrokers(t.Context(), &controllerpb.ListBrokersRequest{})
+			if err == nil && resp.GetMetadataOffset() != 2 {
+				err = errors.New("a read of an older lineage is taken")
+			}
+			return err
+		},
+	} {
+		for _, s := range []*clienttest.Controller{a, b} {
+			id := int32(1)
+			if s == b {
+				id = 2
+			}
+			s.Set(&controllerpb.NodeStatusResponse{NodeId: id, ActiveController: active(2, b, 50)})
+		}
+		cl = newClient(t, b.Address, a.Address)
+		if err := ask(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A paused controller, which accepts connections and says nothing, or one that is gone delays nobody.
 func TestPausedOrUnreachableControllerDelaysAtMostASecond(t *testing.T) {
 	a, b, _ := quorum(t)

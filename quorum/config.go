@@ -57,6 +57,11 @@ type Config struct {
 	// DataDir is the node's data directory; Raft's files are in its folder "raft", the history in "history".
 	DataDir string
 
+	// RaftBegun tells that the node was a voter or follower before, so that its Raft files are there or lost. BeginRaft notes so, synced,
+	// outside DataDir's folder "raft". Nil: it is not noted.
+	RaftBegun bool
+	BeginRaft func() error
+
 	// GRPCAddress and RaftAddress are the addresses that are bound. Listeners are what others are told.
 	GRPCAddress string
 	RaftAddress string

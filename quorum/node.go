@@ -84,6 +84,7 @@ func New(cfg Config) (*Node, error) {
 		SnapshotInterval: snapshotInterval(cfg.SnapshotEntries),
 		SnapshotEntries:  cfg.SnapshotEntries, SnapshotBytes: uint64(cfg.SnapshotBytes), TrailingEntries: cfg.TrailingEntries,
 		Fatal: cfg.Fatal, StoreFault: cfg.StoreFault, Removed: n.isRemoved,
+		Begun: cfg.RaftBegun, Begin: cfg.BeginRaft,
 		Lineage: func() int32 { return int32(n.fsm.Image().Lineage().Number) },
 	})
 	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)

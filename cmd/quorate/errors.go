@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/cmd/quorate/node"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
+	"github.com/quorate/quorate/quorum/raftnode"
 )
 
 // Exit codes.
@@ -85,7 +86,10 @@ func explain(err error) *failure {
 	}
 	var directory *node.DirectoryError
 	var config *node.ConfigError
+	var state *raftnode.StateError
 	switch {
+	case errors.As(err, &state):
+		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, errors.New(strings.TrimPrefix(state.Error(), "raftnode: ")))
 	case errors.As(err, &directory):
 		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, err)
 	case errors.As(err, &config):

@@ -91,6 +91,11 @@ type Config struct {
 	// superseded. Nil: 0 always. Called from any goroutine; it must not block.
 	Lineage func() int32
 
+	// Begun tells that the node has had a Raft state: if there is none, it is lost. Begin notes so for the next life, outside Dir and
+	// synced, before the first term is written. Nil: it is not noted, and a state that is lost as a whole is taken for none.
+	Begun bool
+	Begin func() error
+
 	// StoreFault is called before each call of a store; it may block, and its error becomes the call's. For tests.
 	StoreFault func(StoreCall) error
 	// ObserveStore is told of each call of a store, how long it took and its error. It must not block.

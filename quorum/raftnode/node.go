@@ -20,10 +20,6 @@ var (
 	ErrShutdownLate = errors.New("raftnode: raft did not stop in time")
 	// ErrSuperseded says that this server has no say any more, see [Superseded].
 	ErrSuperseded = errors.New("raftnode: this controller is superseded")
-	// ErrLogLost says that a member's log is gone while its votes are there.
-	ErrLogLost = errors.New("raftnode: the raft log is gone")
-	// ErrVotesLost says that a member's term and vote are gone while its log is there: it could vote twice in a term.
-	ErrVotesLost = errors.New("raftnode: the raft votes are gone")
 )
 
 // snapshotCheckInterval is how often Run looks whether enough bytes were logged for a snapshot.
@@ -45,6 +41,7 @@ type Node struct {
 
 	configuration *configurationReader
 
+	hasBegun     atomic.Bool // Config.Begin was called, or need not be
 	superseded   atomic.Pointer[Superseded]
 	supersededMu sync.Mutex    // held while superseded is set
 	outOfQuorum  chan struct{} // closed when superseded is set for the first time
@@ -104,22 +101,10 @@ func (n *Node) Open(ctx context.Context) (err error) {
 			}
 		}
 	}()
-	n.stores, err = openStores(n.cfg, &n.metrics)
-	if err != nil {
-		return err
+	if err = n.openState(); err != nil {
+		return &StateError{err}
 	}
 	undo = append(undo, func() { n.stores.close() })
-	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
-		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
-	}
-	n.snapshots.installed = func(index, term uint64) error { return n.parts.installed(n, index, term) }
-	if err = n.checkLogThere(); err != nil {
-		return err
-	}
-	if err = n.cutAtOpen(); err != nil {
-		return fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err)
-	}
-	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
 	if err = n.openTransport(ctx); err != nil {
 		return err
 	}
@@ -128,12 +113,11 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	undo = append(undo, n.leadership.close)
 	r, err := n.startRaft()
 	if err != nil {
-		return err
+		return &StateError{err}
 	}
 	n.raft.Store(r)
 	if err := n.recallSuperseded(); err != nil {
-		n.stopRaft()
-		return err
+		return &StateError{errors.Join(err, n.stopRaft().Error())}
 	}
 	close(n.layer.loaded)
 	n.askVoters(ctx, startAskMax, func(Server) bool { return true })
@@ -141,34 +125,33 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkLogThere refuses a node of which one store is gone and not the other: what it acknowledged or voted under this
-// identity is forgotten, and it would go on as if it had never been. Raft writes its term before its first entry, so
-// entries without a term say as much as a term without entries.
-func (n *Node) checkLogThere() error {
-	term, err := n.stores.stable.GetUint64(keyCurrentTerm)
-	if err != nil {
-		term = 0 // never written
-	}
-	last, err := n.stores.log.LastIndex()
-	if err != nil {
+// openState opens what is on the disk, after it has been seen to be whole.
+func (n *Node) openState() (err error) {
+	if err = checkBeforeOpen(n.cfg.Env.FS, n.cfg.Dir, n.cfg.Begun); err != nil {
 		return err
 	}
-	list, err := n.snapshots.List()
-	if err != nil {
+	if n.stores, err = openStores(n.cfg, &n.metrics); err != nil {
 		return err
 	}
-	began := last > 0 || len(list) > 0
-	switch {
-	case began == (term > 0):
-		return nil // never ran, or whole
-	case began:
-		return fmt.Errorf("%w: %s has entries up to %d and no term; put %s back, or take the member out with "+
-			"`quorate quorum remove`, format the directory anew and add it with `quorate quorum add`", ErrVotesLost, n.cfg.Dir, last, stableName)
-	case len(n.snapshots.unreadable) > 0:
-		return n.snapshots.unreadable[0]
+	defer func() {
+		if err != nil {
+			n.stores.close()
+		}
+	}()
+	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
+		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
 	}
-	return fmt.Errorf("%w: %s has term %d but neither log entries nor a snapshot; put the log back, or take the member out with "+
-		"`quorate quorum remove`, format the directory anew and add it with `quorate quorum add`", ErrLogLost, n.cfg.Dir, term)
+	n.hasBegun.Store(n.cfg.Begun)
+	n.stores.stable.begin = n.begin
+	n.snapshots.installed = func(index, term uint64) error { return n.parts.installed(n, index, term) }
+	if err = n.checkWhole(); err != nil {
+		return err
+	}
+	if err = n.cutAtOpen(); err != nil {
+		return fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err)
+	}
+	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
+	return nil
 }
 
 func (n *Node) openTransport(ctx context.Context) error {

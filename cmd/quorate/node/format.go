@@ -144,8 +144,8 @@ func replaceEmpty(e *env.Env, tmp, dir string) error {
 // identity checks the options and settles the directory id.
 func (o FormatOptions) identity() (Identity, error) {
 	c := o.Config
-	id := Identity{ClusterID: o.ClusterID.String(), NodeID: c.NodeID, DirectoryID: o.DirectoryID}
 	given := len(o.InitialControllers) > 0
+	id := Identity{ClusterID: o.ClusterID.String(), NodeID: c.NodeID, DirectoryID: o.DirectoryID, RaftBegun: given}
 	switch {
 	case o.ClusterID.IsZero():
 		return id, errors.New("the cluster id is zero; take one from quorate random-uuid")

@@ -57,10 +57,29 @@ type Identity struct {
 	ClusterID   string
 	NodeID      image.BrokerID
 	DirectoryID image.UUID
+	// RaftBegun tells that the node has had a Raft state in the directory: if it is gone, it is lost.
+	RaftBegun bool
 }
 
+// raftBegunKey is a key of our own in meta.properties.
+const raftBegunKey = "quorate.raft.begun"
+
 func (id Identity) text() []byte {
-	return fmt.Appendf(nil, "version=1\ncluster.id=%s\nnode.id=%d\ndirectory.id=%s\n", id.ClusterID, id.NodeID, id.DirectoryID)
+	text := fmt.Appendf(nil, "version=1\ncluster.id=%s\nnode.id=%d\ndirectory.id=%s\n", id.ClusterID, id.NodeID, id.DirectoryID)
+	if id.RaftBegun {
+		text = fmt.Appendf(text, "%s=true\n", raftBegunKey)
+	}
+	return text
+}
+
+// beginRaft notes in a data directory's meta.properties that the node has a Raft state from now on.
+func beginRaft(files env.FS, dir string) error {
+	id, err := ReadIdentity(files, dir)
+	if err != nil || id.RaftBegun {
+		return err
+	}
+	id.RaftBegun = true
+	return env.WriteFileAtomic(files, filepath.Join(dir, metaFile), id.text(), 0o644)
 }
 
 // ReadIdentity reads a data directory's meta.properties. The error wraps [ErrNotFormatted] if there is none.
@@ -94,7 +113,7 @@ func parseIdentity(p *properties.Properties) (Identity, error) {
 	if v := get("version"); v != "1" {
 		return Identity{}, fmt.Errorf("version is %q, this program reads 1", v)
 	}
-	id := Identity{ClusterID: get("cluster.id")}
+	id := Identity{ClusterID: get("cluster.id"), RaftBegun: get(raftBegunKey) == "true"}
 	if id.ClusterID == "" {
 		return Identity{}, errors.New("cluster.id is missing")
 	}

@@ -27,6 +27,7 @@ func (o RunOptions) sides(id Identity) ([]side, error) {
 	if o.Config.Has(Controller) {
 		cfg := o.Config.controller(id)
 		cfg.Env, cfg.Logger, cfg.Fatal = o.Env, o.Logger, o.fatal
+		cfg.RaftBegun, cfg.BeginRaft = id.RaftBegun, func() error { return beginRaft(o.Env.FS, o.Config.DataDir) }
 		n, err := quorum.New(cfg)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/snapshot"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/raftnode"
@@ -84,12 +86,21 @@ func New(cfg Config) (*Node, error) {
 		SnapshotInterval: snapshotInterval(cfg.SnapshotEntries),
 		SnapshotEntries:  cfg.SnapshotEntries, SnapshotBytes: uint64(cfg.SnapshotBytes), TrailingEntries: cfg.TrailingEntries,
 		Fatal: cfg.Fatal, StoreFault: cfg.StoreFault, Removed: n.isRemoved,
-		Begun: cfg.RaftBegun, Begin: cfg.BeginRaft,
+		SnapshotHeader: snapshotHeader, Begun: cfg.RaftBegun, Begin: cfg.BeginRaft,
 		Lineage: func() int32 { return int32(n.fsm.Image().Lineage().Number) },
 	})
 	n.loop = newLoop(&n.cfg, &n.metrics, n.raft, n.fsm)
 	n.loop.outOfQuorum = n.raft.OutOfQuorum()
 	return n, nil
+}
+
+// snapshotHeader reads what a metadata snapshot says of itself.
+func snapshotHeader(r io.Reader) (raftnode.SnapshotHeader, error) {
+	h, err := snapshot.ReadHeader(r)
+	if err != nil {
+		return raftnode.SnapshotHeader{}, err
+	}
+	return raftnode.SnapshotHeader{Index: h.GetRaftIndex(), Term: h.GetClaimTerm(), ClusterID: h.GetClusterId()}, nil
 }
 
 // Attachment is the broker of the same process, which is served at this node's GRPC listener.

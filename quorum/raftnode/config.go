@@ -3,6 +3,7 @@ package raftnode
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -90,6 +91,9 @@ type Config struct {
 	// Lineage is that of the FSM, which changes with a snapshot only. Of two controllers the one of the older lineage is
 	// superseded. Nil: 0 always. Called from any goroutine; it must not block.
 	Lineage func() int32
+
+	// SnapshotHeader reads what a snapshot's content says of itself, to compare it with its meta data. Nil: it is not compared.
+	SnapshotHeader func(io.Reader) (SnapshotHeader, error)
 
 	// Begun tells that the node has had a Raft state: if there is none, it is lost. Begin notes so for the next life, outside Dir and
 	// synced, before the first term is written. Nil: it is not noted, and a state that is lost as a whole is taken for none.

@@ -139,7 +139,7 @@ func (n *Node) openState() (err error) {
 		}
 	}()
 	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
-		return fmt.Errorf("raftnode: snapshots in %s: %w", n.cfg.Dir, err)
+		return fmt.Errorf("raftnode: %w", err)
 	}
 	n.hasBegun.Store(n.cfg.Begun)
 	n.stores.stable.begin = n.begin

@@ -237,6 +237,11 @@ func readSnapshotMeta(files env.FS, dir string) (*raft.SnapshotMeta, error) {
 	if err == nil && (m.ID != filepath.Base(dir) || m.Index == 0 || len(m.Configuration.Servers) == 0) {
 		err = fmt.Errorf("it names snapshot %q at index %d with %d servers", m.ID, m.Index, len(m.Configuration.Servers))
 	}
+	if err == nil {
+		if err := checkFacts(files, dir, m); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("raftnode: the meta data of a metadata snapshot is damaged: %s: %w; move that snapshot's folder away if the log or an "+
 			"older snapshot covers it, else format this node anew and add it again", path, err)

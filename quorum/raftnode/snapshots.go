@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -38,12 +39,20 @@ func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, erro
 		return nil, err
 	}
 	// The library passes over what it cannot read, and an older snapshot or none at all takes its place.
-	_, damaged, err := readSnapshotMetas(cfg.Env.FS, cfg.Dir)
+	metas, damaged, err := readSnapshotMetas(cfg.Env.FS, cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
+	for _, m := range metas {
+		if err := checkHeader(cfg.Env.FS, filepath.Join(cfg.Dir, snapshotsDir, m.ID), m, cfg.ClusterID, cfg.SnapshotHeader); err != nil {
+			return nil, err
+		}
+	}
 	var unreadable []error
 	for _, d := range damaged {
+		if contradiction := (*ContradictionError)(nil); errors.As(d.Err, &contradiction) {
+			return nil, d.Err // the library would believe it
+		}
 		metrics.SnapshotsDamaged.Add(1)
 		cfg.Logger.Error("metadata snapshot refused", "error", d.Err)
 		unreadable = append(unreadable, d.Err)
@@ -63,6 +72,10 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	if err != nil {
 		s.metrics.SnapshotsFailed.Add(1)
 		return nil, err
+	}
+	if err := writeFacts(s.guard.env.FS, s.dir, sink.ID(), factsOf(index, term, configuration, configurationIndex)); err != nil {
+		s.metrics.SnapshotsFailed.Add(1)
+		return nil, errors.Join(err, sink.Cancel())
 	}
 	return &snapshotSink{SnapshotSink: sink, store: s, begun: begun, index: index, term: term}, nil
 }

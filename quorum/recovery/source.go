@@ -134,6 +134,9 @@ func readSnapshot(o *raftnode.Offline, s raftnode.OfflineSnapshot, clusterID str
 	if h.ClusterId != clusterID {
 		return at, fmt.Errorf("it is of cluster %q, the directory belongs to %q", h.ClusterId, clusterID)
 	}
+	if h.GetRaftIndex() > s.Index || h.GetClaimTerm() > s.Term {
+		return at, fmt.Errorf("its meta data says term %d, index %d, and it goes up to term %d, index %d", s.Term, s.Index, h.GetClaimTerm(), h.GetRaftIndex())
+	}
 	at = fsm.Position{State: fsm.StateOf(h), Image: im}
 	at.State.Index = s.Index // entries of Raft's own may lie between the last command and the snapshot
 	return at, nil

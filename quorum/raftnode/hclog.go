@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -35,6 +36,9 @@ func newHCLog(logger *slog.Logger, clock env.Clock) hclog.Logger {
 // repeatedPrefix begins the lines about calls that failed.
 const repeatedPrefix = "failed to "
 
+// toldElsewhere are lines of the library about snapshots on the disk; this package names each that is refused, once.
+var toldElsewhere = []string{"CRC checksum failed", "failed to open snapshot", "failed to read metadata", "starting restore from snapshot"}
+
 func slogLevel(level hclog.Level) slog.Level {
 	switch level {
 	case hclog.Trace:
@@ -51,6 +55,9 @@ func slogLevel(level hclog.Level) slog.Level {
 
 func (l *hcLog) Log(level hclog.Level, msg string, args ...any) {
 	ctx, at := context.Background(), slogLevel(level)
+	if slices.Contains(toldElsewhere, msg) {
+		at = min(at, slog.LevelDebug)
+	}
 	if level == hclog.Off || !l.logger.Enabled(ctx, at) {
 		return
 	}

@@ -139,7 +139,7 @@ func (n *Node) openState() (err error) {
 		}
 	}()
 	if n.snapshots, err = openSnapshots(n.cfg, n.stores.guard, &n.metrics); err != nil {
-		return fmt.Errorf("raftnode: %w", err)
+		return err
 	}
 	n.hasBegun.Store(n.cfg.Begun)
 	n.stores.stable.begin = n.begin
@@ -179,21 +179,30 @@ func (n *Node) openTransport(ctx context.Context) error {
 // startRaft starts the library. It panics when the log does not reach back to the newest snapshot that could be loaded,
 // which is a state of the disk and not a bug, and so an error here.
 func (n *Node) startRaft() (r *raft.Raft, err error) {
-	damaged := func() uint64 { return n.metrics.SnapshotsDamaged.Load() }
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
 		}
-		if err != nil && len(n.snapshots.unreadable) > 0 {
-			err = fmt.Errorf("%w; %w", n.snapshots.unreadable[0], err)
+		refused := n.snapshots.refused
+		if err != nil && len(refused) > 0 {
+			err = fmt.Errorf("%w; %d snapshots are damaged in %s (%w): remove this node from the quorum, format it anew and add it again",
+				err, len(refused), n.snapshots.dir, joined(refused))
 		}
-		if err != nil && damaged() > 0 {
-			err = fmt.Errorf("%w; %d snapshots are damaged in %s: remove this node from the quorum, format it anew and add it again",
-				err, damaged(), n.snapshots.dir)
+		if err == nil {
+			n.snapshots.begin()
 		}
 	}()
 	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), n.stores.log, n.parts.stable(n.stores.stable),
 		n.snapshots, n.parts.transport(n.transport))
+}
+
+// joined puts errors into one line.
+func joined(list []error) error {
+	out := list[0]
+	for _, err := range list[1:] {
+		out = fmt.Errorf("%w; %w", out, err)
+	}
+	return out
 }
 
 // Run takes a snapshot whenever Config.SnapshotBytes were logged since the last one, until the context ends. The library

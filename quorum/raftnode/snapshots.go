@@ -2,9 +2,11 @@ package raftnode
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -25,8 +27,11 @@ type snapshotStore struct {
 	metrics *Metrics
 	logger  *slog.Logger
 	dir     string
-	// unreadable names the snapshots whose meta data is damaged.
+	// unreadable names the snapshots whose meta data is damaged. refused are they, and those that the library could not open while it
+	// started: one line tells of all if it cannot start, and one of each if it can. running is set then.
 	unreadable []error
+	refused    []error
+	running    atomic.Bool
 	// installed is called when a snapshot that a leader sent is on the disk, before the library goes on. Nil: nothing to do.
 	installed func(index, term uint64) error
 	// bytesCovered is Metrics.LogBytes at the begin of the newest complete snapshot.
@@ -54,10 +59,24 @@ func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, erro
 			return nil, d.Err // the library would believe it
 		}
 		metrics.SnapshotsDamaged.Add(1)
-		cfg.Logger.Error("metadata snapshot refused", "error", d.Err)
 		unreadable = append(unreadable, d.Err)
 	}
-	return &snapshotStore{inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir), unreadable: unreadable}, nil
+	return &snapshotStore{
+		inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir),
+		unreadable: unreadable, refused: slices.Clone(unreadable),
+	}, nil
+}
+
+// begin tells of what was refused while the library started.
+func (s *snapshotStore) begin() {
+	for _, err := range s.refused {
+		s.tell(err)
+	}
+	s.running.Store(true)
+}
+
+func (s *snapshotStore) tell(err error) {
+	s.logger.Error("metadata snapshot refused", "error", err)
 }
 
 // Create implements raft.SnapshotStore.
@@ -89,7 +108,12 @@ func (s *snapshotStore) Open(id string) (meta *raft.SnapshotMeta, r io.ReadClose
 	err = s.guard.untimed(CallSnapshotOpen, func() error { meta, r, err = s.inner.Open(id); return err })
 	if err != nil {
 		s.metrics.SnapshotsDamaged.Add(1)
-		s.logger.Error("metadata snapshot refused", "snapshot", filepath.Join(s.dir, id), "error", err)
+		named := fmt.Errorf("%s: %w", filepath.Join(s.dir, id), err)
+		if s.running.Load() {
+			s.tell(named)
+		} else {
+			s.refused = append(s.refused, named)
+		}
 		return nil, nil, err
 	}
 	return meta, r, nil

@@ -89,7 +89,7 @@ func (n *Node) checkWhole() error {
 	began := have.last > 0 || len(have.snapshots) > 0
 	switch unreadable := n.snapshots.unreadable; {
 	case !began && len(unreadable) > 0:
-		return unreadable[0]
+		return joined(unreadable)
 	case !began && have.term == 0 && !n.cfg.Begun:
 		return nil // never ran
 	case !began && have.term == 0:
@@ -101,7 +101,7 @@ func (n *Node) checkWhole() error {
 	case have.term < have.lastTerm:
 		return lost(ErrVotesLost, stableName, "%s has entries of term %d and knows only term %d: %s is older than the log", dir, have.lastTerm, have.term, stableName)
 	case have.first > covered+1 && len(unreadable) > 0:
-		return unreadable[0]
+		return joined(unreadable)
 	case have.first > covered+1:
 		return lost(ErrSnapshotsLost, snapshotsDir, "the log in %s begins at index %d, and no snapshot holds what is before", dir, have.first)
 	}

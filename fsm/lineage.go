@@ -34,6 +34,8 @@ type LineageStart struct {
 	// LeftBehind are the other members of the quorum, each a node with one of its directories: they stay out for good. Their
 	// time of removal is filled in.
 	LeftBehind []image.RemovedController
+	// Above is a lineage that was begun elsewhere: the new one goes before it as well.
+	Above image.LineageNumber
 	// TimeMs is the present time in milliseconds since the epoch.
 	TimeMs int64
 	// Index is the Raft index of the snapshot that will hold the result.
@@ -86,7 +88,7 @@ func BeginLineage(p Position, by LineageStart) (Position, error) {
 // records are those of the recovery: the lineage, who is left behind, and the producer ids that are skipped.
 func (by LineageStart) records(p Position, timeMs int64) []*metadatapb.Record {
 	l := image.Lineage{
-		Number: p.Image.Lineage().Number + 1, Controller: by.Controller, DirectoryID: by.Directory,
+		Number: max(p.Image.Lineage().Number, by.Above) + 1, Controller: by.Controller, DirectoryID: by.Directory,
 		TimeMs: timeMs, RecoveredOffset: p.State.Offset, RecoveredChain: p.State.Chain,
 	}
 	out := []*metadatapb.Record{l.Record()}

@@ -9,6 +9,10 @@ import (
 	"github.com/quorate/quorate/fsm/record"
 )
 
+// EntriesInFlightMax is the number of entries that an active controller keeps on their way, at most: an entry proves that the one so
+// far before it under the same claim was committed. Beyond it the disk gives no more throughput, only more latency.
+const EntriesInFlightMax = 64
+
 // Certain is how far a log proves by itself that its entries were committed. Raft does not keep the commit index.
 type Certain struct {
 	// Index is a Raft index up to which everything was committed, Offset the last metadata offset there.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/fsm/image"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
@@ -23,8 +24,7 @@ const (
 	// entryBytesMax bounds the encoded records of one entry: a larger one risks the transport's time-out.
 	entryBytesMax = 1 << 20
 	// entriesInFlightMax and bytesInFlightMax are the window of proposals that are not yet committed.
-	// Beyond 64 entries the disk gives no more throughput, only more latency.
-	entriesInFlightMax = 64
+	entriesInFlightMax = fsm.EntriesInFlightMax
 	bytesInFlightMax   = 4 << 20
 	// smallEntriesInFlightMax is how many entries may be on their way before a further one waits until it has reached
 	// entryBytesTarget or one of them is committed: one that followers write, one that the leader writes, and as many that

@@ -92,7 +92,7 @@ func (n *Node) historyCollectors() []prometheus.Collector {
 	out := []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quorate_history_bytes", Help: "Bytes of the history's segments."}, func() float64 { return float64(h.Bytes()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quorate_history_gaps", Help: "Ranges of metadata offsets that the history lacks now."},
-			func() float64 { return float64(len(h.Gaps())) }),
+			func() float64 { return float64(h.Missing()) }),
 	}
 	for _, c := range []struct {
 		name, help string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ type recoverFlags struct {
 	set         []string
 	offline     bool
 	directories []string
+	withoutOwn  bool
 	force       bool
 	confirm     bool
 	change      changeFlags
@@ -33,7 +35,7 @@ func (a *app) quorumRecoverCommand() *cobra.Command {
 		Short: "Go on from one controller after the loss of the majority",
 		Long: "Go on from one controller after the loss of the majority, when the others are gone for good.\n\n" +
 			"With --offline: stop the node, then run this with its configuration. It takes the furthest of the node's own data directory and\n" +
-			"those given by --directory (copies of other controllers' will do), and makes the node the only voter of a new lineage of the log.\n" +
+			"those given by --directory (copies of other controllers' will do; --without-own leaves out a damaged one of its own), and makes the node the only voter of a new lineage of the log.\n" +
 			"What the others committed after that is lost. It is refused while a majority of the controllers answers, and, without --force,\n" +
 			"when it cannot be told whether they are gone. The state before is copied first. Then start the node, and add controllers.\n\n" +
 			"With --confirm: brokers delete nothing in a new lineage, neither topics nor what the metadata does not know, until an operator has\n" +
@@ -46,6 +48,7 @@ func (a *app) quorumRecoverCommand() *cobra.Command {
 	fl.StringArrayVar(&f.set, "set", nil, "key=value, over the file and the environment; may be repeated")
 	fl.BoolVar(&f.offline, "offline", false, "recover the configured node, which is stopped")
 	fl.StringArrayVar(&f.directories, "directory", nil, "another controller's data directory, or a copy of it; may be repeated")
+	fl.BoolVar(&f.withoutOwn, "without-own", false, "leave the node's own log out, because it is damaged")
 	fl.BoolVar(&f.force, "force", false, "go on although it cannot be told whether the others are gone")
 	fl.BoolVar(&f.confirm, "confirm", false, "confirm the lineage that a recovery began: brokers delete again")
 	f.change.register(c, "")
@@ -69,8 +72,10 @@ func (f *recoverFlags) check(c *cobra.Command) error {
 		return errors.New("--offline needs --config")
 	case f.offline && (c.Flags().Changed("wait") || f.change.noWait):
 		return errors.New("--wait and --no-wait are for --confirm: an offline recovery has nobody to wait for")
-	case f.confirm && (f.config != "" || f.force || len(f.directories)+len(f.set) > 0):
-		return errors.New("--config, --set, --directory and --force are for --offline")
+	case f.confirm && (f.config != "" || f.force || f.withoutOwn || len(f.directories)+len(f.set) > 0):
+		return errors.New("--config, --set, --directory, --without-own and --force are for --offline")
+	case f.withoutOwn && len(f.directories) == 0:
+		return errors.New("--without-own needs --directory")
 	}
 	return f.change.check(c)
 }
@@ -80,7 +85,7 @@ func (a *app) recoverOffline(ctx context.Context, f *recoverFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := node.Recover(ctx, a.env, node.RecoverOptions{Config: cfg, Directories: f.directories, Force: f.force, DryRun: f.change.dryRun})
+	r, err := node.Recover(ctx, a.env, node.RecoverOptions{Config: cfg, Directories: f.directories, WithoutOwn: f.withoutOwn, Force: f.force, DryRun: f.change.dryRun})
 	var no *recovery.RefusedError
 	switch {
 	case errors.As(err, &no):
@@ -112,7 +117,7 @@ func (a *app) printRecovery(r *node.RecoverResult, dryRun bool) {
 		a.printf("raised: next metadata offset %d, raft term %d, leader epochs, partition epochs and producer ids", p.Before.State.Offset+1+fsm.RecordsSkipped, p.Term)
 		for _, s := range p.Sources {
 			for _, d := range s.Damaged {
-				a.printf("damaged: %s: %v", s.Path, d.Err)
+				a.printf("damaged: %s: %s", s.Path, plain(strings.TrimPrefix(d.Err.Error(), "raftnode: ")))
 			}
 		}
 		for _, m := range p.Members {
@@ -120,8 +125,12 @@ func (a *app) printRecovery(r *node.RecoverResult, dryRun bool) {
 				a.printf("left behind: controller %s at %s, %s", m.ID, m.Address, m.Found)
 			}
 		}
-		a.printf("may be lost: all that the controllers left behind had committed after raft index %d (metadata offset %d): topics, configs and leaderships of that time "+
-			"are not known any more, and records acknowledged under a leadership that is not known may be cut off", p.Furthest.LastIndex, p.Before.State.Offset)
+		if p.IsComplete() {
+			a.printf("nothing is lost: the directories of a majority of the controllers were given, so that log holds all that was committed, provided that they are as their controllers left them")
+		} else {
+			a.printf("may be lost: all that the controllers left behind had committed after raft index %d (metadata offset %d): topics, configs and leaderships of that time "+
+				"are not known any more, and records acknowledged under a leadership that is not known may be cut off", p.Furthest.LastIndex, p.Before.State.Offset)
+		}
 		if n := p.Uncertain(); n > 0 {
 			a.printf("now committed: %d records, metadata offsets %d to %d, at the end of that log, whether they were committed before or not", n, p.Certain.Offset+1, p.Before.State.Offset)
 		}
@@ -133,7 +142,7 @@ func (a *app) printRecovery(r *node.RecoverResult, dryRun bool) {
 			return
 		}
 	}
-	a.printf("next: start the node, look at `quorate topic list` and `quorate broker list`, add controllers with `quorate quorum add`, then `quorate quorum recover --confirm`: " +
+	a.printf("next: start the node, and the brokers that have ended because of the new lineage, look at `quorate topic list` and `quorate broker list`, add controllers with `quorate quorum add`, then `quorate quorum recover --confirm`: " +
 		"until then brokers delete nothing. Controllers that were left behind stay out; format them anew before they are added")
 }
 
@@ -146,7 +155,12 @@ func recoverJSON(r *node.RecoverResult, dryRun bool) object {
 	if p == nil {
 		return o
 	}
-	members := list{}
+	members, damaged := list{}, list{}
+	for _, s := range p.Sources {
+		for _, d := range s.Damaged {
+			damaged = append(damaged, object{{"directory", s.Path}, {"raftTerm", d.Term}, {"raftIndex", d.Index}, {"error", strings.TrimPrefix(d.Err.Error(), "raftnode: ")}})
+		}
+	}
 	for _, m := range p.Members {
 		members = append(members, object{{"id", m.ID.NodeID}, {"directoryId", m.ID.DirectoryID}, {"address", m.Address}, {"found", string(m.Found)}})
 	}
@@ -154,7 +168,7 @@ func recoverJSON(r *node.RecoverResult, dryRun bool) object {
 		field{"furthest", object{{"directory", p.Furthest.Path}, {"raftTerm", p.Furthest.LastTerm}, {"raftIndex", p.Furthest.LastIndex},
 			{"metadataOffset", int64(p.Before.State.Offset)}, {"chain", p.Before.State.Chain.String()}}},
 		field{"raftTerm", p.Term}, field{"certainOffset", int64(p.Certain.Offset)}, field{"uncertainRecords", p.Uncertain()},
-		field{"members", members}, field{"copy", r.Copy})
+		field{"members", members}, field{"copy", r.Copy}, field{"damagedSnapshots", damaged}, field{"complete", p.IsComplete()})
 }
 
 func (a *app) confirmLineage(ctx context.Context, f *recoverFlags) error {

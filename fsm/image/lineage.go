@@ -77,7 +77,8 @@ func (p Position) String() string {
 	return fmt.Sprintf("lineage=%d metadataOffset=%d chain=%v", p.Lineage, p.Offset, p.Chain)
 }
 
-// beginLineage replays the record of a recovery. In a log it follows the lineage before by one; a snapshot holds the last one only.
+// beginLineage replays the record of a recovery. It is above the lineage before, by more than one if others were begun elsewhere and
+// left; a snapshot holds the last one only.
 func (d *Delta) beginLineage(r *metadatapb.Lineage) error {
 	directory, err := UUIDFrom(r.DirectoryId)
 	old := d.lineage.Number
@@ -86,7 +87,7 @@ func (d *Delta) beginLineage(r *metadatapb.Lineage) error {
 		return fmt.Errorf("Lineage %d: %w", r.Number, err)
 	case r.Number < 1 || r.ControllerId < 0:
 		return fmt.Errorf("Lineage %d of controller %d: the number must be at least 1, the id at least 0", r.Number, r.ControllerId)
-	case d.snapshot && old > 0, !d.snapshot && LineageNumber(r.Number) != old+1:
+	case d.snapshot && old > 0, !d.snapshot && LineageNumber(r.Number) <= old:
 		return fmt.Errorf("Lineage %d does not follow lineage %d", r.Number, old)
 	}
 	d.lineage = Lineage{

@@ -118,7 +118,11 @@ func (s *store) rollTo(b *batch, h header) error {
 		return err
 	}
 	h.timeMs = s.cfg.Env.Now().UnixMilli()
-	if h.reason != ReasonNone {
+	switch h.reason {
+	case ReasonNone:
+	case ReasonLineage: // nothing is missing
+		s.cfg.Logger.Info("history goes on in a new lineage", "from", int64(s.tail().Offset)+1, "to", int64(h.before.Offset))
+	default:
 		s.metrics.Gaps.Add(1)
 		s.cfg.Logger.Warn("history has a gap", "from", int64(s.tail().Offset)+1, "to", int64(h.before.Offset), "reason", h.reason.String())
 	}

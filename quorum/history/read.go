@@ -63,8 +63,19 @@ func (h *History) Read(ctx context.Context, from, end image.MetadataOffset, abou
 // End is where the history ends.
 func (h *History) End() Mark { return h.store.tail() }
 
-// Gaps lists what is missing, in order.
+// Gaps lists the ranges of offsets without entries, in order.
 func (h *History) Gaps() []Gap { return h.store.view().gaps() }
+
+// Missing is the number of gaps in which something is missing: the offsets that a new lineage skips are none.
+func (h *History) Missing() int {
+	n := 0
+	for _, g := range h.Gaps() {
+		if g.Reason != ReasonLineage {
+			n++
+		}
+	}
+	return n
+}
 
 // Begins is the oldest offset that retention has left.
 func (h *History) Begins() image.MetadataOffset {

@@ -176,6 +176,9 @@ func TestSkippedOffsetsOfANewLineageAreNoLoss(t *testing.T) {
 			if gaps := h.Gaps(); len(gaps) != 1 || gaps[0].Reason != ReasonLineage || gaps[0].To != after.Offset || asked != 0 {
 				t.Errorf("gaps %v, asked %d times", gaps, asked)
 			}
+			if h.Missing() != 0 || h.Metrics().Gaps.Load() != 0 {
+				t.Errorf("%d gaps are counted, %d now", h.Metrics().Gaps.Load(), h.Missing())
+			}
 			if h.End() != after {
 				t.Errorf("ends at %v", h.End())
 			}

@@ -46,6 +46,8 @@ type Offline struct {
 	Snapshots []OfflineSnapshot
 	// Damaged are the snapshots whose meta data cannot be read.
 	Damaged []DamagedSnapshot
+	// Superseded is what the server had heard of a newer lineage, or of its removal; nil if nothing.
+	Superseded *Superseded
 
 	files env.FS
 	log   *raftboltdb.BoltStore
@@ -82,6 +84,9 @@ func OpenOffline(e *env.Env, dir string) (o *Offline, err error) {
 		}
 	}()
 	if err := o.readTerm(); err != nil {
+		return nil, err
+	}
+	if o.Superseded, err = readSuperseded(e.FS, dir); err != nil {
 		return nil, err
 	}
 	var metas []*raft.SnapshotMeta

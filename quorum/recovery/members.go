@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/quorum/raftnode"
 )
 
@@ -24,6 +25,8 @@ const (
 	Answers Found = "answers"
 	// Silent: it does not answer, and its directory was not given. It may be gone, or only out of reach.
 	Silent Found = "silent"
+	// Lost: it is the recovered node itself, whose own directory holds nothing or was left out.
+	Lost Found = "lost"
 )
 
 // Member is a voter of the newest configuration, and what is known of it.
@@ -50,8 +53,11 @@ func surveyMembers(ctx context.Context, o Options, c raftnode.Configuration, sou
 	var asked sync.WaitGroup
 	for i := range out {
 		m := &out[i]
+		given := slices.ContainsFunc(sources, func(s Source) bool { return s.ID == m.ID })
 		if m.ID == o.Self.ID {
-			m.Found = Given
+			if m.Found = Lost; given {
+				m.Found = Given
+			}
 			continue
 		}
 		asked.Go(func() {
@@ -62,7 +68,7 @@ func surveyMembers(ctx context.Context, o Options, c raftnode.Configuration, sou
 			switch {
 			case err == nil:
 				m.Found, m.Lineage = Answers, said.Lineage
-			case slices.ContainsFunc(sources, func(s Source) bool { return s.ID == m.ID }):
+			case given:
 				m.Found = Given
 			default:
 				m.Found, m.Why = Silent, err.Error()
@@ -103,9 +109,33 @@ func judge(self raftnode.ServerID, members []Member) error {
 	case len(by[Answers]) > 0:
 		return &RefusedError{Forcible: true, Reason: fmt.Sprintf("%s answers, and its log may be further than what was given: stop it and give its data directory with --directory",
 			strings.Join(by[Answers], ", "))}
+	case len(by[Lost]) > 0 && len(by[Given]) < majority:
+		return &RefusedError{Forcible: true, Reason: fmt.Sprintf("the node's own directory holds no log that is read, and those of %d of %d voters were given, no majority: "+
+			"what only the others had committed would be lost; give more of their data directories with --directory", len(by[Given]), len(members))}
 	case len(by[Silent]) > 0:
 		return &RefusedError{Forcible: true, Reason: fmt.Sprintf("whether %s are gone cannot be told: they do not answer at their RAFT addresses, and their data directories were not given; "+
 			"start them if they can be started, or give copies of their data directories with --directory", strings.Join(by[Silent], ", "))}
 	}
 	return nil
+}
+
+// judgeLineages refuses a recovery beside one that was done elsewhere: two logs would go on from one. members are those that answer.
+func judgeLineages(own image.LineageNumber, members []Member, sources []Source) (above image.LineageNumber, err error) {
+	for _, m := range members {
+		if m.Found == Answers && image.LineageNumber(m.Lineage) > own {
+			return 0, &RefusedError{Reason: fmt.Sprintf("controller %s runs and knows lineage %d of the log, what was given is of lineage %d: the quorum was recovered there already; "+
+				"format this node anew and add it there with `quorate quorum add`", m.ID, m.Lineage, own)}
+		}
+	}
+	for _, s := range sources {
+		if s.Superseded == nil || image.LineageNumber(s.Superseded.Lineage) <= own {
+			continue
+		}
+		if l := image.LineageNumber(s.Superseded.Lineage); l > above {
+			above = l
+			err = &RefusedError{Forcible: true, Reason: fmt.Sprintf("%s is left from lineage %d, and %s has begun lineage %d: go on with that one; what it holds and this does not would be lost",
+				s.Path, own, s.Superseded.By, l)}
+		}
+	}
+	return above, err
 }

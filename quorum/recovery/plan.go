@@ -30,6 +30,8 @@ type Options struct {
 	Self raftnode.Server
 	// Directories are the data directories, the node's own first. None is in use.
 	Directories []Directory
+	// WithoutOwn leaves the node's own directory out, as one that is damaged.
+	WithoutOwn bool
 	// Force goes on when it cannot be told whether the other members are gone.
 	Force bool
 }
@@ -57,10 +59,17 @@ type Plan struct {
 // cannot be read.
 func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	p := &Plan{self: o.Self, clusterID: o.ClusterID}
-	for _, d := range o.Directories {
+	for i, d := range o.Directories {
+		if i == 0 && o.WithoutOwn {
+			continue
+		}
 		s, ok, err := survey(o.Env, d)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w; to recover from the other directories, leave this one out", d.Path, err)
+			how := "leave this one out"
+			if i == 0 {
+				how = "leave this one out with --without-own"
+			}
+			return nil, fmt.Errorf("%s: %w; to recover from the other directories, %s", d.Path, err, how)
 		}
 		if ok {
 			p.Sources = append(p.Sources, s)
@@ -82,6 +91,10 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	if p.Before, p.Certain, err = load(o.Env, p.Furthest, o.ClusterID); err != nil {
 		return nil, err
 	}
+	above, err := judgeLineages(p.Before.Image.Lineage().Number, p.Members, p.Sources)
+	if errors.As(err, &refused) && !(o.Force && refused.Forcible) {
+		return nil, err
+	}
 	directory, err := image.ParseUUID(o.Self.ID.DirectoryID)
 	if err != nil {
 		return nil, err
@@ -93,7 +106,7 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	p.number()
 	p.After, err = fsm.BeginLineage(p.Before, fsm.LineageStart{
 		Controller: image.BrokerID(o.Self.ID.NodeID), Directory: directory, TimeMs: o.Env.Now().UnixMilli(), Index: p.Index,
-		LeftBehind: p.leftBehind(),
+		LeftBehind: p.leftBehind(), Above: above,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Furthest.Path, err)
@@ -133,6 +146,19 @@ func (p *Plan) leftBehind() []image.RemovedController {
 // Uncertain is the number of records at the end of the furthest log of which it is not known that they were committed, and which are
 // taken as committed now.
 func (p *Plan) Uncertain() int64 { return int64(p.Before.State.Offset - p.Certain.Offset) }
+
+// IsComplete tells that nothing is lost that was committed: the directories of a majority of the voters were given, so the furthest of them
+// holds all of it, provided that they are as their controllers left them. A damaged snapshot that the furthest log may not reach
+// leaves that open.
+func (p *Plan) IsComplete() bool {
+	given := 0
+	for _, m := range p.Members {
+		if m.Found == Given {
+			given++
+		}
+	}
+	return 2*given > len(p.Members) && judgeDamaged(p.Furthest, p.Sources) == nil
+}
 
 // Write makes the new Raft state in a temporary directory, synced.
 func (p *Plan) Write(e *env.Env, dir string) error {

@@ -342,6 +342,75 @@ func TestDamagedSnapshotMetaHoldsARecoveryUp(t *testing.T) {
 	}
 }
 
+// Who can tell that nothing is lost: the directories of a majority were given, whichever is the furthest.
+func TestNothingIsLostWithAMajorityOfTheDirectories(t *testing.T) {
+	w := newWorld(t)
+	own, second, third := w.directory(1, 7), w.directory(2, 3), w.directory(3, 5)
+	for _, c := range []struct {
+		o    Options
+		want bool
+	}{
+		{Options{Directories: []Directory{own}}, false},
+		{Options{Directories: []Directory{own, second}}, true},
+		{Options{Directories: []Directory{own, second, third}}, true},
+		{Options{Directories: []Directory{own, second}, WithoutOwn: true}, false},
+		{Options{Directories: []Directory{own, second, third}, WithoutOwn: true}, true},
+	} {
+		c.o.Force = true
+		p, err := w.prepare(c.o)
+		if err != nil || p.IsComplete() != c.want {
+			t.Errorf("%d directories, without the own one %v: %+v, %v", len(c.o.Directories), c.o.WithoutOwn, p, err)
+		}
+	}
+}
+
+// A damaged directory of the node's own can be left out: the others' are enough if they are a majority, else that has to be forced.
+func TestOwnDamagedDirectoryIsLeftOut(t *testing.T) {
+	w := newWorld(t)
+	own, second, third := w.directory(1, 7), w.directory(2, 6), w.directory(3, 5)
+	if err := os.Truncate(filepath.Join(own.Raft, "log.bolt"), 9000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.prepare(Options{Directories: []Directory{own, second, third}}); err == nil || !strings.Contains(err.Error(), "--without-own") {
+		t.Errorf("%v", err)
+	}
+	p, err := w.prepare(Options{Directories: []Directory{own, second, third}, WithoutOwn: true})
+	if err != nil || p.Furthest.ID != second.ID || p.After.Image.Lineage().Controller != 1001 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	var refused *RefusedError
+	if _, err := w.prepare(Options{Directories: []Directory{own, second}, WithoutOwn: true}); !errors.As(err, &refused) || !refused.Forcible || !strings.Contains(err.Error(), "no majority") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A recovery that was done elsewhere is not done again beside it: not while a controller of that lineage answers, and only by force when a
+// directory is known to be left from before. The lineage that begins then goes before that one too.
+func TestRecoveryBesideAnotherLineage(t *testing.T) {
+	w := newWorld(t)
+	own := w.directory(1, 7)
+	marker := `{"lineage":4,"ownLineage":0,"removed":false,"saidBy":"controller 1003"}`
+	if err := os.WriteFile(filepath.Join(own.Raft, "superseded.json"), []byte(marker), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var refused *RefusedError
+	all := []Directory{own, w.directory(2, 3), w.directory(3, 3)}
+	if _, err := w.prepare(Options{Directories: all}); !errors.As(err, &refused) || !refused.Forcible || !strings.Contains(err.Error(), "lineage 4") {
+		t.Errorf("%v", err)
+	}
+	p, err := w.prepare(Options{Directories: all, Force: true})
+	if err != nil || p.After.Image.Lineage().Number != 5 {
+		t.Errorf("forced: %+v, %v", p, err)
+	}
+	members := []Member{{Server: server(3), Found: Answers, Lineage: 1}}
+	if _, err := judgeLineages(0, members, nil); !errors.As(err, &refused) || refused.Forcible || !strings.Contains(err.Error(), "quorum add") {
+		t.Errorf("one of the newer lineage answers: %v", err)
+	}
+	if above, err := judgeLineages(1, members, nil); err != nil || above != 0 {
+		t.Errorf("of the same lineage: %d, %v", above, err)
+	}
+}
+
 // nothing is an FSM that holds nothing.
 type nothing struct{}
 

@@ -14,10 +14,6 @@ import (
 	"github.com/quorate/quorate/quorum/raftnode"
 )
 
-// InFlightMax is the number of entries that an active controller keeps on their way, at most: an entry proves that the one so
-// far before it under the same claim was committed.
-const InFlightMax = 64
-
 // snapshotBufferBytes is the size of the buffer between a snapshot's file and its reader.
 const snapshotBufferBytes = 256 << 10
 
@@ -39,6 +35,8 @@ type Source struct {
 	// Damaged are its snapshots whose meta data cannot be read.
 	Damaged       []raftnode.DamagedSnapshot
 	Configuration raftnode.Configuration
+	// Superseded is what its controller had heard of a newer lineage; nil if nothing.
+	Superseded *raftnode.Superseded
 }
 
 // survey reads what a directory's stores say of themselves. A directory without any is blank: ok is false.
@@ -50,7 +48,8 @@ func survey(e *env.Env, d Directory) (s Source, ok bool, err error) {
 	if err != nil {
 		return Source{}, false, err
 	}
-	s = Source{Directory: d, Term: o.Term, LastTerm: o.LastTerm, LastIndex: o.LastIndex, Damaged: o.Damaged, Configuration: o.Configuration}
+	s = Source{Directory: d, Term: o.Term, LastTerm: o.LastTerm, LastIndex: o.LastIndex, Damaged: o.Damaged,
+		Configuration: o.Configuration, Superseded: o.Superseded}
 	if len(o.Snapshots) > 0 {
 		s.SnapshotIndex = o.Snapshots[0].Index
 	}
@@ -90,7 +89,7 @@ func load(e *env.Env, s Source, clusterID string) (fsm.Position, fsm.Certain, er
 	var at fsm.Position
 	var certain fsm.Certain
 	if err == nil {
-		at, certain, err = fsm.ReplayLog(o, from, o.LastIndex, InFlightMax)
+		at, certain, err = fsm.ReplayLog(o, from, o.LastIndex, fsm.EntriesInFlightMax)
 	}
 	if err = errors.Join(err, o.Close()); err != nil {
 		return fsm.Position{}, fsm.Certain{}, fmt.Errorf("recovery: the log in %s cannot be read to its end: %w; leave this directory out, or give another "+

@@ -59,6 +59,9 @@ func TestRecoverFromTheLastController(t *testing.T) {
 			t.Fatalf("no death at %s: exit %d\n%s%s", point, code, out, errs)
 		}
 	}
+	if out, errs, code = recoverController(t, c, survivor, "", "--force"); code != 0 || !strings.Contains(out, "had recovered") || !strings.Contains(out, "lineage 1,") {
+		t.Fatalf("recover once more, forced: exit %d\n%s%s", code, out, errs)
+	}
 	if out, errs, code = recoverController(t, c, survivor, ""); code != 0 || !strings.Contains(out, "only voter of lineage 1") || !strings.Contains(out, "quorum add") {
 		t.Fatalf("recover: exit %d\n%s%s", code, out, errs)
 	}
@@ -89,6 +92,13 @@ func TestRecoverFromTheLastController(t *testing.T) {
 		c.AwaitReady(t, id, 30*time.Second)
 	}
 	confirmDeletes(t, c)
+	for _, id := range []int{1004, 1005} { // a quorum of three again, as the recovery says
+		c.StartController(t, id)
+		addController(t, c, id)
+	}
+	votersAre(t, c, []int{survivor, 1004, 1005})
+	c.Kill(t, survivor)
+	c.Must(t, "topic", "create", "without-the-survivor")
 	more := c.StartWriters(t, "orders", cluster.WriterOptions{Name: "after", Idempotent: 1})
 	more.AwaitAcks(t, 50)
 	more.Stop(t)

@@ -36,6 +36,8 @@ type RecoverOptions struct {
 	Config *Config
 	// Directories are data directories of other controllers, or copies of them.
 	Directories []string
+	// WithoutOwn leaves the node's own log out, because it is damaged.
+	WithoutOwn bool
 	// Force goes on when it cannot be told whether the quorum is lost.
 	Force bool
 	// DryRun only says what would be done.
@@ -82,7 +84,7 @@ func Recover(ctx context.Context, e *env.Env, o RecoverOptions) (r RecoverResult
 	}
 	listener, _ := o.Config.Advertised(RaftListener)
 	r.Plan, err = recovery.Prepare(ctx, recovery.Options{
-		Env: e, ClusterID: r.Identity.ClusterID, Directories: directories, Force: o.Force,
+		Env: e, ClusterID: r.Identity.ClusterID, Directories: directories, Force: o.Force, WithoutOwn: o.WithoutOwn,
 		Self: raftnode.Server{ID: own.ID, Address: Address(listener), Voter: true},
 	})
 	if err != nil {
@@ -128,9 +130,6 @@ func (r *RecoverResult) finishEarlier(e *env.Env, own recovery.Directory, o Reco
 			}
 			look = own
 		}
-	}
-	if o.Force && !pending {
-		return false, nil
 	}
 	at, fresh, err := recovery.Fresh(e, look, r.Identity.ClusterID)
 	if err != nil || !fresh {

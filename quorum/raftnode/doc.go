@@ -10,6 +10,8 @@
 //   - votestore.go: term and candidate of a vote in one transaction (GH-661)
 //   - watchdog.go: a store that fails or hangs ends the process (GH-503, GH-666)
 //   - streamlayer.go, handshake.go: every connection names cluster, sender and addressed server
+//   - supersession.go, probe.go: a server that an offline recovery left behind, or that was removed, has no say any more
+//   - whole.go, facts.go: nothing starts from files that are gone or contradict each other
 //   - logcache.go, prefixdelete.go: recent entries in bounded memory, short deletes
 //   - logcut.go: a leader's snapshot replaces a log that diverges from it (GH-697)
 //   - future.go, waiter.go: no wait outlives the node (GH-498)

@@ -238,6 +238,12 @@ func (n *Node) Register(r prometheus.Registerer) error {
 			}
 			return 0
 		},
+		"quorate_controller_superseded": func() float64 {
+			if n.raft.Superseded() != nil {
+				return 1
+			}
+			return 0
+		},
 		"quorate_metadata_offset":        func() float64 { return float64(n.fsm.Image().Offset()) },
 		"quorate_metadata_topics":        func() float64 { return float64(n.fsm.Image().TopicCount()) },
 		"quorate_metadata_partitions":    func() float64 { return float64(n.fsm.Image().PartitionCount()) },

@@ -31,17 +31,13 @@ func (n *Node) supersededState() (state, why string) {
 	return stateRemoved, why
 }
 
-// newestLineage is the newest lineage that this node has heard of.
+// newestLineage is the newest lineage that this node tells others of.
 func (n *Node) newestLineage() int32 {
-	own := int32(n.fsm.Image().Lineage().Number)
-	if s := n.raft.Superseded(); s != nil {
-		return max(own, s.Lineage)
-	}
-	return own
+	return n.raft.NewestLineage(int32(n.fsm.Image().Lineage().Number))
 }
 
-// hearBroker takes a registered broker's word that there is a newer lineage. It is not kept: the broker may err, and a restart asks
-// the controllers.
+// hearBroker takes a registered broker's word that there is a newer lineage. It is neither kept nor told to others: the
+// broker may err, and a restart asks the controllers.
 func (n *Node) hearBroker(clusterID string, id, lineage int32) {
 	own := int32(n.fsm.Image().Lineage().Number)
 	if lineage <= own || clusterID != n.cfg.ClusterID || n.raft.Superseded() != nil {

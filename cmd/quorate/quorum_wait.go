@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func (a *app) awaitControllers(ctx context.Context, c *client.Client, what strin
 }
 
 // lateMembers are the members that answer and do not know, and those that do not answer. Who is a member is told by the answer
-// with the newest configuration.
+// with the newest configuration of the newest lineage.
 func lateMembers(answers []client.Answer, knows func(*controllerpb.NodeStatusResponse) bool) (late, silent []string) {
 	said := map[int32]*controllerpb.NodeStatusResponse{}
 	var newest *controllerpb.NodeStatusResponse
@@ -43,7 +44,8 @@ func lateMembers(answers []client.Answer, knows func(*controllerpb.NodeStatusRes
 			continue
 		}
 		said[s.Status.GetNodeId()] = s.Status
-		if newest == nil || s.Status.GetConfigurationIndex() > newest.GetConfigurationIndex() {
+		if newest == nil || cmp.Or(cmp.Compare(s.Status.GetLineage(), newest.GetLineage()),
+			cmp.Compare(s.Status.GetConfigurationIndex(), newest.GetConfigurationIndex())) > 0 {
 			newest = s.Status
 		}
 	}

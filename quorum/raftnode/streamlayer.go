@@ -240,10 +240,7 @@ func (l *streamLayer) judgeAll(h hello) (verdict, int32) {
 	if v == malformed || v == wrongCluster {
 		return v, NoLineage
 	}
-	newest := own
-	if s := l.isSuperseded(); s != nil {
-		newest = max(own, s.Lineage)
-	}
+	newest := l.isSuperseded().toldLineage(own)
 	if v != accepted {
 		return v, newest
 	}

@@ -28,7 +28,7 @@ type Superseded struct {
 	Removed bool `json:"removed"`
 	// By is who said so: a server id, or another node in words.
 	By string `json:"saidBy"`
-	// Keep tells to remember it over restarts: another controller said so in the handshake.
+	// Keep tells that another controller said so in the handshake: it is remembered over restarts, and told to others.
 	Keep bool `json:"-"`
 }
 
@@ -105,8 +105,20 @@ func readSuperseded(files env.FS, dir string) (*Superseded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("raftnode: %s is damaged: %w; move it away: the other controllers say again whether this one is superseded", path, err)
 	}
+	s.Keep = true
 	return s, nil
 }
+
+// toldLineage is the newest lineage that a server tells others of: its own, or one that another controller has told it.
+func (s *Superseded) toldLineage(own int32) int32 {
+	if s == nil || !s.Keep {
+		return own
+	}
+	return max(own, s.Lineage)
+}
+
+// NewestLineage is the newest lineage that this server tells others of, given that of its log.
+func (n *Node) NewestLineage(own int32) int32 { return n.Superseded().toldLineage(own) }
 
 // recallSuperseded makes the server superseded again if that was kept by an earlier life.
 func (n *Node) recallSuperseded() error {

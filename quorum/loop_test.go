@@ -180,3 +180,30 @@ func TestMetricsBeforeTheStart(t *testing.T) {
 		t.Errorf("the term is told %d times", terms)
 	}
 }
+
+// A superseded controller answers at once what it had taken: what was with Raft is unknown, the rest was certainly not done. It never
+// claims again, although Raft's last notice may say that it leads.
+func TestSupersededControllerRenouncesForGood(t *testing.T) {
+	cfg := &Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), ElectionTimeout: 300 * time.Millisecond}
+	l := newLoop(cfg, &Metrics{}, &refusingRaft{}, emptyMachine{})
+	got := map[string]error{}
+	answer := func(name string) parked { return parked{answer: func(r result) { got[name] = r.err }} }
+	l.claim = &claim{committed: image.Empty(), pending: image.Empty(), sent: []*proposal{{parked: []parked{answer("with Raft")}}}}
+	l.claim.open.parked = []parked{answer("not with Raft yet")}
+	l.orphans = []*orphan{{proposal: &proposal{parked: []parked{answer("of an earlier claim")}}}}
+	l.active.Store(&activity{})
+	l.leadership = raftnode.Leadership{Leader: true, Takeover: 1}
+	l.onOutOfQuorum()
+	for name, want := range map[string]error{"with Raft": ErrOutcomeUnknown, "not with Raft yet": ErrNotActive, "of an earlier claim": ErrOutcomeUnknown} {
+		if err, answered := got[name]; !answered || err != want {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	l.onLeadership(raftnode.Leadership{Leader: true, Takeover: 2})
+	for range 100 {
+		l.onTick()
+	}
+	if l.active.Load() != nil || l.metrics.Claims.Load() != 0 || l.claiming != nil {
+		t.Error("it claims again")
+	}
+}

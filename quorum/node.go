@@ -175,6 +175,15 @@ func (n *Node) serve(ctx context.Context, listener net.Listener, parts *sync.Wai
 	reflection.Register(n.server)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	parts.Go(func() {
+		select {
+		case <-n.raft.OutOfQuorum():
+			if n.attached == nil { // else its broker goes on serving
+				n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+			}
+		case <-ctx.Done():
+		}
+	})
+	parts.Go(func() {
 		if err := n.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			failed <- fmt.Errorf("quorum: serve GRPC: %w", err)
 		}

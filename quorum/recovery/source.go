@@ -92,8 +92,8 @@ func load(e *env.Env, s Source, clusterID string) (fsm.Position, fsm.Certain, er
 		at, certain, err = fsm.ReplayLog(o, from, o.LastIndex, fsm.EntriesInFlightMax)
 	}
 	if err = errors.Join(err, o.Close()); err != nil {
-		return fsm.Position{}, fsm.Certain{}, fmt.Errorf("recovery: the log in %s cannot be read to its end: %w; leave this directory out, or give another "+
-			"controller's with --directory", s.Path, err)
+		return fsm.Position{}, fsm.Certain{}, fmt.Errorf("recovery: the log in %s cannot be read to its end: %w; leave this directory out (the node's own with --without-own), "+
+			"or give another controller's with --directory", s.Path, err)
 	}
 	return at, certain, nil
 }
@@ -117,7 +117,11 @@ func loadSnapshot(o *raftnode.Offline, clusterID string) (fsm.Position, error) {
 	if len(failed) == 0 {
 		failed = append(failed, fmt.Errorf("the log begins at index %d and no snapshot covers what is before", o.FirstIndex))
 	}
-	return fsm.Position{}, errors.Join(failed...)
+	one := failed[0] // in one line
+	for _, err := range failed[1:] {
+		one = fmt.Errorf("%w; %w", one, err)
+	}
+	return fsm.Position{}, one
 }
 
 func readSnapshot(o *raftnode.Offline, s raftnode.OfflineSnapshot, clusterID string) (at fsm.Position, err error) {

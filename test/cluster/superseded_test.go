@@ -87,3 +87,36 @@ func TestOldMajorityIsSuperseded(t *testing.T) {
 		t.Errorf("topic list with the old ones only: exit %d\n%s%s", code, out, errs)
 	}
 }
+
+// Two old controllers were paused while the third was recovered, and wake together, a majority of what was: they hear of the newer lineage
+// and are out, and whoever asks all three is told the recovered truth.
+func TestOldMajorityThatWakesIsSuperseded(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{Brokers: 1})
+	c.Must(t, "topic", "create", "before", "--partitions", "1", "--replication-factor", "1")
+	controllers := c.IDs("controller")
+	x, old := controllers[2], controllers[:2]
+	for _, id := range old {
+		c.Pause(t, id)
+	}
+	c.Kill(t, x)
+	if out, errs, code := recoverController(t, c, x, "", "--force"); code != 0 || !strings.Contains(out, "may be lost") {
+		t.Fatalf("recover: exit %d\n%s%s", code, out, errs)
+	}
+	c.Restart(t, x)
+	c.Must(t, "topic", "delete", "before", "--no-wait")
+	for _, id := range old {
+		c.Resume(t, id)
+	}
+	for _, id := range old {
+		cluster.Eventually(t, time.Minute, fmt.Sprintf("%d is superseded", id), func() error {
+			if state, err := c.StateOf(t, id); err != nil || state != "superseded" {
+				return fmt.Errorf("state %q: %w", state, err)
+			}
+			return nil
+		})
+	}
+	if out, errs, code := c.CLI(t, "topic", "list"); code != 0 || strings.Contains(out, "before") {
+		t.Errorf("topic list with all three: exit %d\n%s%s", code, out, errs)
+	}
+}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cmd/quorate/dev"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -88,7 +90,13 @@ func (r *readFlags) options() *controllerpb.ReadOptions {
 // read runs a read against the active controller, or against the node that --node names. One that waits for an offset
 // and does not get it in time says so.
 func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
-	err := a.readOnce(ctx, c, r, f)
+	err := a.readOnce(ctx, c, r, func(inner context.Context, api controllerpb.ReaderApiClient) error {
+		err := f(inner, api)
+		if _, refusal := client.AsRefusal(err); !refusal && r.awaited() >= 0 && status.Code(err) == codes.DeadlineExceeded {
+			<-ctx.Done() // the node has the same deadline, and its clock came first
+		}
+		return err
+	})
 	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, client.ErrNoController) {
 		return err
 	}

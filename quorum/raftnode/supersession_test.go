@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,5 +220,21 @@ func TestSupersededFile(t *testing.T) {
 		if _, err := readSuperseded(files, dir); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), supersededFile) {
 			t.Errorf("%s: %v", content, err)
 		}
+	}
+}
+
+// A node that cannot read whether it is superseded does not start, and leaves nothing running.
+func TestDamagedSupersededFileIsRefused(t *testing.T) {
+	open, dir := stateOf(t, false)
+	path := filepath.Join(dir, supersededFile)
+	if err := os.WriteFile(path, []byte(`{"lin`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var state *StateError
+	if err := open(true); !errors.As(err, &state) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+	if err := errors.Join(os.Remove(path), open(true)); err != nil {
+		t.Errorf("without it: %v", err)
 	}
 }

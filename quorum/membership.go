@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -19,8 +20,6 @@ const (
 	// quorumCheckMax is how long voters may take to show that they have caught up with what is committed now. The library
 	// sends them something every few milliseconds, so only those that do not answer take so long.
 	quorumCheckMax = time.Second
-	// quorumCheckInterval is how often they are looked at meanwhile.
-	quorumCheckInterval = 20 * time.Millisecond
 	// probeMax bounds the question who listens at a RAFT address.
 	probeMax = time.Second
 	// configurationChangeMax bounds one change of the Raft configuration.
@@ -52,7 +51,8 @@ func (n *Node) beginChange(what string) (end func(), err error) {
 // given a moment to catch up with what is committed now.
 func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Configuration, error) {
 	q := controller.Quorum{Active: n.cfg.NodeID}
-	if n.loop.active.Load() == nil {
+	active := n.loop.active.Load()
+	if active == nil {
 		return q, raftnode.Configuration{}, ErrNotActive
 	}
 	conf, err := n.raft.GetConfiguration()
@@ -60,7 +60,7 @@ func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Confi
 		return q, conf, err
 	}
 	asked := level{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
-	n.awaitVoters(ctx, conf, asked)
+	n.awaitVoters(ctx, active, conf, asked)
 	for _, s := range conf.Servers {
 		directory, err := image.ParseUUID(s.ID.DirectoryID)
 		if err != nil {
@@ -79,25 +79,32 @@ type level struct {
 	since time.Time
 }
 
-// awaitVoters returns when all voters are level, or a moment is over.
-func (n *Node) awaitVoters(ctx context.Context, conf raftnode.Configuration, want level) {
+// awaitVoters returns when all voters are level, or a moment is over, or the active role.
+func (n *Node) awaitVoters(ctx context.Context, active *activity, conf raftnode.Configuration, want level) {
 	ctx, cancel := context.WithTimeout(ctx, quorumCheckMax)
 	defer cancel()
-	ticker := time.NewTicker(quorumCheckInterval)
-	defer ticker.Stop()
-	for {
-		all := true
-		for _, s := range conf.Servers {
+	until(ctx, active.ended, n.raft.Heard(), func() bool {
+		return !slices.ContainsFunc(conf.Servers, func(s raftnode.Server) bool {
 			caughtUp, _ := n.hasCaughtUp(s.ID, want)
-			all = all && (caughtUp || !s.Voter)
-		}
-		if all {
-			return
+			return s.Voter && !caughtUp
+		})
+	})
+}
+
+// until looks at a condition whenever there is news, and tells whether it came to hold before the context ended, or what
+// ended stands for.
+func until(ctx context.Context, ended <-chan struct{}, news *raftnode.Signal, holds func() bool) bool {
+	for {
+		next := news.Watch()
+		if holds() {
+			return true
 		}
 		select {
-		case <-ticker.C:
+		case <-next:
+		case <-ended:
+			return false
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

@@ -16,8 +16,6 @@ const (
 	catchUpMax = 10 * time.Minute
 	// catchUpMargin is kept of the caller's time, to take a newcomer out again and say so.
 	catchUpMargin = 2 * time.Second
-	// catchUpInterval is how often its progress is looked at.
-	catchUpInterval = 20 * time.Millisecond
 	// takeOutMax bounds taking a newcomer out again.
 	takeOutMax = 5 * time.Second
 )
@@ -97,11 +95,16 @@ func (n *Node) admit(ctx context.Context, m controller.QuorumMember, conf raftno
 	if err := n.awaitCatchUp(ctx, id); err != nil {
 		return conf, n.takeOut(m, err)
 	}
-	conf, err = n.configure(ctx, conf, func(ctx context.Context, index uint64) error {
-		return n.raft.AddVoter(ctx, id, m.Address, index)
+	return n.promote(ctx, m, conf)
+}
+
+// promote gives a newcomer that has caught up its vote.
+func (n *Node) promote(ctx context.Context, m controller.QuorumMember, conf raftnode.Configuration) (raftnode.Configuration, error) {
+	conf, err := n.configure(ctx, conf, func(ctx context.Context, index uint64) error {
+		return n.raft.AddVoter(ctx, serverID(m), m.Address, index)
 	})
 	if err == nil {
-		n.cfg.Logger.Info("a controller is a voter", "controller", int(m.ID), "directoryId", id.DirectoryID)
+		n.cfg.Logger.Info("a controller is a voter", "controller", int(m.ID), "directoryId", m.DirectoryID.String())
 	}
 	return conf, err
 }
@@ -125,30 +128,31 @@ func (n *Node) awaitCatchUp(ctx context.Context, id raftnode.ServerID) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		bound = min(bound, max(0, deadline.Sub(begun)-catchUpMargin))
 	}
-	timer := time.NewTimer(bound)
-	defer timer.Stop()
-	ticker := time.NewTicker(catchUpInterval)
-	defer ticker.Stop()
-	round, target := begun, n.raft.CommitIndex()
-	for {
-		p, _ := n.raft.Progress(id)
-		if p.Match > 0 && p.Match >= target {
-			if now().Sub(round) <= n.cfg.ElectionTimeout {
-				return nil
-			}
-			round, target = now(), n.raft.CommitIndex()
-		}
-		select {
-		case <-ticker.C:
-		case <-timer.C:
-			return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
-		case <-ctx.Done():
-			return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
-		}
-		if n.loop.active.Load() == nil {
-			return ErrOutcomeUnknown
-		}
+	active := n.loop.active.Load()
+	if active == nil {
+		return ErrOutcomeUnknown
 	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var p raftnode.Progress
+	round, target := begun, n.raft.CommitIndex()
+	follows := until(ctx, active.ended, n.raft.Heard(), func() bool {
+		if p, _ = n.raft.Progress(id); p.Match == 0 || p.Match < target {
+			return false
+		}
+		if now().Sub(round) <= n.cfg.ElectionTimeout {
+			return true
+		}
+		round, target = now(), n.raft.CommitIndex()
+		return false
+	})
+	switch {
+	case follows:
+		return nil
+	case ctx.Err() == nil:
+		return ErrOutcomeUnknown // not active any more
+	}
+	return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
 }
 
 // takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote. Who was a voter before, under

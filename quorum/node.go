@@ -51,6 +51,8 @@ type Node struct {
 	replaying chan struct{}
 	// changing is the change of the quorum under way, nil for none.
 	changing atomic.Pointer[membershipChange]
+	// waits are the changes that the active controller's keeper of the membership has not finished yet; nil for none.
+	waits atomic.Pointer[[]membershipChange]
 	// refusedAsRemoved is set when the active controller refused this node's registration because it was removed.
 	refusedAsRemoved atomic.Bool
 	// hasReplayed is set when the node has applied the claim of a leader that it knows, and so everything before it.

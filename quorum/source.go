@@ -74,6 +74,7 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	}
 	response.State = strings.ToLower(n.raft.State().String())
 	response.ActiveController = n.activeController()
+	response.Changes = n.changesNow()
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}

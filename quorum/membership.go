@@ -20,8 +20,10 @@ const (
 	// quorumCheckMax is how long voters may take to show that they have caught up with what is committed now. The library
 	// sends them something every few milliseconds, so only those that do not answer take so long.
 	quorumCheckMax = time.Second
-	// probeMax bounds the question who listens at a RAFT address.
+	// probeMax bounds the question whether a voter answers that has just done so.
 	probeMax = time.Second
+	// probeNewcomerMax bounds the question who listens at a newcomer's RAFT address, which may be starting or paused.
+	probeNewcomerMax = 5 * time.Second
 	// configurationChangeMax bounds one change of the Raft configuration.
 	configurationChangeMax = 10 * time.Second
 )

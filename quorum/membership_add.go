@@ -56,7 +56,7 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 	if response.WasVoter {
 		return response, nil
 	}
-	if err := n.probe(m); err != nil || r.GetValidateOnly() {
+	if err := n.probe(ctx, m); err != nil || r.GetValidateOnly() {
 		return response, err
 	}
 	conf, err = n.admit(ctx, m, conf)
@@ -65,8 +65,13 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 }
 
 // probe asks who listens at a member's address. A quorum that counted on somebody who is not there would be a smaller one.
-func (n *Node) probe(m controller.QuorumMember) error {
-	err := n.raft.Probe(serverID(m), m.Address, probeMax)
+// The answer is awaited for probeNewcomerMax, or as long as the caller waits if that is less.
+func (n *Node) probe(ctx context.Context, m controller.QuorumMember) error {
+	bound := probeNewcomerMax
+	if deadline, ok := ctx.Deadline(); ok {
+		bound = min(bound, max(probeMax, deadline.Sub(n.cfg.Env.Now())-catchUpMargin))
+	}
+	err := n.raft.Probe(serverID(m), m.Address, bound)
 	var refused *raftnode.RefusedError
 	switch {
 	case err == nil:
@@ -77,6 +82,10 @@ func (n *Node) probe(m controller.QuorumMember) error {
 	case errors.As(err, &refused):
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "at %s listens %s, not %s: nothing was changed; correct the address, the node id or the directory id",
 			m.Address, refused.Listener, refused.To)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+			"no controller answered at the RAFT address %s within %v, the limit: nothing was changed; see whether controller %v hangs or is paused and its host is reached, or correct the address", m.Address, bound.Round(100*time.Millisecond), m.ID)
 	}
 	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "no controller answers at the RAFT address %s: nothing was changed; start it, or correct the address (%v)", m.Address, err)
 }

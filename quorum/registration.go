@@ -35,7 +35,7 @@ func (n *Node) keepRegistered(ctx context.Context) {
 		isMember, removed, why := n.membership()
 		if removed && !said {
 			said = true
-			n.cfg.Logger.Error("this controller stays out", "nodeId", int(n.cfg.NodeID), "directoryId", n.cfg.DirectoryID.String(), "why", why)
+			n.noteRemoved(why)
 		}
 		if removed || isMember && n.isRegistered() { // who is no member any more may not have heard why
 			continue

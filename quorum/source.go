@@ -78,8 +78,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}
-	if _, removed, _ := n.membership(); removed {
-		response.State = stateRemoved
+	_, removed, _ := n.membership()
+	if removed {
+		response.State, response.ActiveController = stateRemoved, nil
 	}
 	configuration, err := n.raft.GetConfiguration()
 	if err != nil {
@@ -87,6 +88,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	}
 	response.ConfigurationIndex = configuration.Index
 	for _, s := range configuration.Servers {
+		if removed && s.ID == n.raft.ID() {
+			continue // the members are those that it knew last; it is none of them
+		}
 		member := &controllerpb.QuorumMember{NodeId: s.ID.NodeID, RaftAddress: s.Address, Voter: s.Voter}
 		if directory, err := image.ParseUUID(s.ID.DirectoryID); err == nil {
 			member.DirectoryId = directory.Bytes()

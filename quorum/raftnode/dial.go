@@ -33,8 +33,8 @@ func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	// The context ends the handshake by closing the connection: deadlines would read a clock.
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	v, listener, err := l.greetServer(conn, to)
-	if !stop() && err == nil {
-		err = ctx.Err()
+	if !stop() && ctx.Err() != nil {
+		err = ctx.Err() // the connection was closed for it; its own error would say that only
 	}
 	if err != nil {
 		raw.Close()

@@ -2941,7 +2941,7 @@ type NodeStatusResponse struct {
 	AppliedIndex     uint64            `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	MetadataOffset   int64             `protobuf:"varint,8,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	Chain            uint64            `protobuf:"fixed64,9,opt,name=chain,proto3" json:"chain,omitempty"`
-	// Raft configuration as this node holds it; empty on a broker.
+	// Raft configuration as this node holds it; empty on a broker. One that was removed tells what it knew last, without itself.
 	Members []*QuorumMember `protobuf:"bytes,10,rep,name=members,proto3" json:"members,omitempty"`
 	// Age of the last contact with the Raft leader; -1 if none, 0 on the leader itself.
 	LastContactMs int64 `protobuf:"varint,11,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`

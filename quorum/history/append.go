@@ -119,7 +119,7 @@ func (s *store) rollTo(b *batch, h header) error {
 	}
 	h.timeMs = s.cfg.Env.Now().UnixMilli()
 	if h.reason != ReasonNone {
-		s.metrics.Gaps.Add(1)
+		s.noteGap()
 		s.cfg.Logger.Warn("history has a gap", "from", int64(s.tail().Offset)+1, "to", int64(h.before.Offset), "reason", h.reason.String())
 	}
 	return s.roll(h)

@@ -28,25 +28,50 @@ const (
 	configurationChangeMax = 10 * time.Second
 )
 
-// membershipChange is the change of the quorum that is under way.
+// membershipChange is a change of the quorum that is under way.
 type membershipChange struct {
 	what  string
 	since time.Time
+	// own: nobody asked for it, the keeper of the membership finishes what was left. It is over within configurationChangeMax,
+	// and requests wait for it.
+	own bool
+	// over is closed when it has ended.
+	over chan struct{}
 }
 
 // beginChange takes the place of the one change that may be under way: each is decided on the quorum that the one before
 // has left.
-func (n *Node) beginChange(what string) (end func(), err error) {
-	c := &membershipChange{what: what, since: n.cfg.Env.Now()}
-	if !n.changing.CompareAndSwap(nil, c) {
-		other := "another change of the quorum"
-		if under := n.changing.Load(); under != nil {
-			other = "`" + under.what + "`, since " + n.cfg.Env.Now().Sub(under.since).Round(time.Second).String() + ","
+func (n *Node) beginChange(ctx context.Context, what string) (end func(), err error) {
+	for {
+		end, other := n.tryChange(what, false)
+		switch {
+		case end != nil:
+			return end, nil
+		case other == nil:
+			continue // it has just ended
+		case !other.own:
+			return nil, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+				"`%s`, since %v, is under way, and one change of the quorum is made at a time: try again when it has ended",
+				other.what, n.cfg.Env.Now().Sub(other.since).Round(time.Second))
 		}
-		return nil, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
-			"%s is under way, and one change of the quorum is made at a time: try again when it has ended", other)
+		select {
+		case <-other.over:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return func() { n.changing.CompareAndSwap(c, nil) }, nil
+}
+
+// tryChange does so if the place is free, and tells else who has it.
+func (n *Node) tryChange(what string, own bool) (end func(), other *membershipChange) {
+	c := &membershipChange{what: what, since: n.cfg.Env.Now(), own: own, over: make(chan struct{})}
+	if !n.changing.CompareAndSwap(nil, c) {
+		return nil, n.changing.Load()
+	}
+	return func() {
+		n.changing.Store(nil)
+		close(c.over)
+	}, nil
 }
 
 // quorumNow is the Raft configuration with what this node, which leads it, knows of its members. Voters that answer are

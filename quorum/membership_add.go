@@ -31,7 +31,7 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 		return nil, ErrNotActive
 	}
 	if !r.GetValidateOnly() {
-		end, err := n.beginChange(fmt.Sprintf("quorum add %d", r.GetControllerId()))
+		end, err := n.beginChange(ctx, fmt.Sprintf("quorum add %d", r.GetControllerId()))
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/quorate/quorate/fsm/image"
@@ -89,8 +90,8 @@ func (n *Node) finishRemovals(ctx context.Context) error {
 		if err := q.CheckRemoval(m, false); err != nil {
 			return err
 		}
-		end, err := n.beginChange("a removal that is recorded")
-		if err != nil {
+		end, _ := n.tryChange(fmt.Sprintf("quorum remove %v, which is recorded", m.ID), true)
+		if end == nil {
 			return nil // the other one goes first
 		}
 		defer end()

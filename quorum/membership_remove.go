@@ -20,7 +20,7 @@ func (n *Node) removeController(ctx context.Context, r *controllerpb.RemoveContr
 		return nil, ErrNotActive
 	}
 	if !r.GetValidateOnly() {
-		end, err := n.beginChange(fmt.Sprintf("quorum remove %d", r.GetControllerId()))
+		end, err := n.beginChange(ctx, fmt.Sprintf("quorum remove %d", r.GetControllerId()))
 		if err != nil {
 			return nil, err
 		}

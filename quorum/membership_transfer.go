@@ -27,7 +27,7 @@ func (n *Node) transferLeadership(ctx context.Context, r *controllerpb.TransferL
 		return nil, ErrNotActive
 	}
 	if !r.GetValidateOnly() {
-		end, err := n.beginChange("quorum transfer")
+		end, err := n.beginChange(ctx, "quorum transfer")
 		if err != nil {
 			return nil, err
 		}

@@ -83,8 +83,8 @@ func (n *Node) finishAddition(ctx context.Context, active *activity, conf raftno
 	if !vote && !n.isOverdue(s.ID, since) {
 		return false, nil
 	}
-	end, err := n.beginChange(fmt.Sprintf("quorum add %d, which was left unfinished", s.ID.NodeID))
-	if err != nil {
+	end, _ := n.tryChange(fmt.Sprintf("quorum add %d, which was left unfinished", s.ID.NodeID), true)
+	if end == nil {
 		return false, nil // the other one goes first
 	}
 	defer end()

@@ -20,7 +20,8 @@ const piecePartitionsMax = 2000
 type Source interface {
 	// Read returns the image that the options ask for, once it is there.
 	Read(ctx context.Context, options *controllerpb.ReadOptions) (*image.Image, error)
-	// ReadAt returns the image at exactly the offset.
+	// ReadAt returns the image at exactly the offset. It refuses with OFFSET_OUT_OF_RANGE what the node does not have any more,
+	// naming the oldest, and what it does not have within [AtWaitMax], naming the newest.
 	ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error)
 	// Heard returns what the node has heard from a broker itself.
 	Heard(id image.BrokerID) Heard

@@ -60,9 +60,29 @@ func TestKillInTheMiddleOfAMembershipChange(t *testing.T) {
 		c.AwaitReady(t, dead, recoverWait)
 		votersAre(t, c, p.voters)
 	}
+	staysOut(t, c, joiner.ID)
 	c.Kill(t, joiner.ID)
 	if q, err := c.Quorum(t); err != nil || len(q.Removed) != 1 || q.Removed[0].ID != joiner.ID {
 		t.Errorf("removed: %+v, %v", q, err)
 	}
 	c.Must(t, "topic", "create", "in-the-end")
+	removedAlone(t, c, joiner)
+}
+
+// removedAlone starts a controller that was removed with nobody else there: asked, it says so, and what it knew last.
+func removedAlone(t *testing.T, c *cluster.Cluster, n cluster.Node) {
+	t.Helper()
+	for _, id := range []int{1001, 1002, 1003} {
+		c.Kill(t, id)
+	}
+	c.Restart(t, n.ID)
+	cluster.Eventually(t, time.Minute, "the removed one says so, alone", func() error {
+		out, errs, code := cluster.Run(t, "quorum", "status", "--controllers", n.Addresses["grpc"])
+		want := fmt.Sprintf("only controller %d answers, which was removed from the quorum", n.ID)
+		if code != 0 || !strings.Contains(errs, want) || !strings.Contains(out, fmt.Sprintf("node %d observer state=removed", n.ID)) ||
+			!strings.Contains(out, "node 1001 voter state=unreachable") {
+			return fmt.Errorf("exit %d: %s%s", code, out, errs)
+		}
+		return nil
+	})
 }

@@ -30,11 +30,16 @@ func (rs reads) Read(ctx context.Context, o *controllerpb.ReadOptions) (*image.I
 	return rs.b.applied.waitOffset(ctx, image.MetadataOffset(o.GetMinOffset()))
 }
 
-// ReadAt gives the image if it is at exactly the offset: a broker keeps no older one.
+// ReadAt gives the image if it is at exactly the offset, or gets there soon: a broker keeps no older one.
 func (rs reads) ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error) {
-	im, err := rs.b.applied.waitOffset(ctx, offset)
-	if err != nil {
+	bounded, cancel := context.WithTimeout(ctx, reader.AtWaitMax)
+	defer cancel()
+	im, err := rs.b.applied.waitOffset(bounded, offset)
+	if err != nil && (bounded.Err() == nil || ctx.Err() != nil) {
 		return nil, err
+	}
+	if err != nil {
+		im = rs.b.present()
 	}
 	if im.Offset() != offset {
 		return nil, client.RefusalStatus(codes.OutOfRange, &controllerpb.RefusalDetail{Error: &controllerpb.Error{

@@ -134,7 +134,7 @@ func (l *loop) onClaimed(out raftnode.Outcome) {
 		return
 	}
 	l.publishSoft()
-	l.active.Store(&activity{controllerEpoch: image.ControllerEpoch(claimed.Term), since: now})
+	l.active.Store(&activity{controllerEpoch: image.ControllerEpoch(claimed.Term), since: now, ended: make(chan struct{})})
 	l.logger.Info("active controller", "controllerEpoch", claimed.Term, "claimIndex", claimed.Index,
 		"metadataOffset", int64(claimed.Image.Offset()), "chain", claimed.Image.Chain().String())
 }
@@ -173,7 +173,9 @@ func (l *loop) renounce(why string) {
 	if c == nil {
 		return
 	}
-	l.active.Store(nil)
+	if was := l.active.Swap(nil); was != nil {
+		close(was.ended)
+	}
 	l.soft.Store(nil)
 	l.claim = nil
 	l.logger.Info("renounced", "controllerEpoch", c.term, "why", why, "inFlight", len(c.sent))

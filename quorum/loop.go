@@ -41,6 +41,8 @@ type stateMachine interface {
 type activity struct {
 	controllerEpoch image.ControllerEpoch
 	since           time.Time
+	// ended is closed when the role has ended.
+	ended chan struct{}
 }
 
 // loop is the active controller: one goroutine that owns the pending image and decides in order.

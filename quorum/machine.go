@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/history"
+	"github.com/quorate/quorate/quorum/raftnode"
 )
 
 // recentImagesMax and recentRecordsMax bound the images kept for reads at an offset, by their number and by the records
@@ -28,6 +29,8 @@ const (
 type machine struct {
 	*fsm.FSM
 	claim atomic.Pointer[lastClaim]
+	// claimed tells that a claim was applied.
+	claimed raftnode.Signal
 	// history gets what was applied; nil: none is kept.
 	history *history.History
 
@@ -108,6 +111,7 @@ func (m *machine) noteClaim(l *raft.Log, r fsm.ClaimResult) {
 		return // the FSM has just applied it as a claim
 	}
 	m.claim.Store(&lastClaim{NodeID: image.BrokerID(c.Claim.GetNodeId()), Term: r.Term, Listeners: c.Claim.GetListeners()})
+	m.claimed.Tell()
 }
 
 // noteImage keeps an image. The caller holds the lock.

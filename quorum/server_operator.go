@@ -101,7 +101,7 @@ func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.U
 // joins meanwhile.
 func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
 	if !r.GetValidateOnly() {
-		end, err := s.n.beginChange("feature update")
+		end, err := s.n.beginChange(ctx, "feature update")
 		if err != nil {
 			return nil, refusal(err, s.n.activeController())
 		}

@@ -78,7 +78,7 @@ func (u *uncleanElection) find(ctx context.Context, a *app, c *client.Client) er
 			request.Names = append(request.Names, name.topic)
 		}
 	}
-	offset, topics, _, err := a.describe(ctx, c, &readFlags{node: noNode, minOffset: -1, at: -1}, request)
+	offset, topics, _, err := a.describe(ctx, c, &readFlags{node: noNode, minOffset: -1}, request)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,9 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 		fenced := true
 		l.decide(&operation{
 			ctx: t.Context(), cause: &metadatapb.Cause{Name: "SessionExpired"},
-			large: func(controller.View) []image.BrokerID { return []image.BrokerID{1} },
+			extent: func(controller.View) controller.Extent {
+				return controller.Extent{Items: asideItemsMin, Brokers: []image.BrokerID{1}}
+			},
 			decide: func(v controller.View) plan {
 				<-decided
 				liveness := v.Liveness.Settled(1, 11)
@@ -139,7 +141,9 @@ func TestLargeDecisionOfAnEndedClaim(t *testing.T) {
 		}
 		l.decide(&operation{
 			ctx: t.Context(), cause: &metadatapb.Cause{Name: "SessionExpired"}, answer: count,
-			large:  func(controller.View) []image.BrokerID { return []image.BrokerID{1} },
+			extent: func(controller.View) controller.Extent {
+				return controller.Extent{Items: asideItemsMin, Brokers: []image.BrokerID{1}}
+			},
 			decide: func(controller.View) plan { <-decided; return plan{} },
 		})
 		l.decide(&operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Look"}, answer: count, decide: func(controller.View) plan { return plan{} }})

@@ -63,9 +63,9 @@ func (l *loop) decide(op *operation) {
 		c.parked++
 		return
 	}
-	if op.large != nil && !late {
-		if about := op.large(l.view()); len(about) > 0 {
-			l.decideAside(op, about)
+	if op.extent != nil && !late {
+		if x := op.extent(l.view()); x.Items >= asideItemsMin {
+			l.decideAside(op, x.Brokers)
 			return
 		}
 	}
@@ -75,7 +75,7 @@ func (l *loop) decide(op *operation) {
 		op.answer(result{err: p.err})
 		return
 	}
-	l.explain(op.cause, p, c.pending)
+	l.tell(op.cause, explain(p, c.pending))
 	if err := l.append(c, op.cause, p); err != nil {
 		op.answer(result{err: err})
 		return
@@ -101,7 +101,7 @@ func (l *loop) settle(op *operation, p plan) {
 	if p.then != nil {
 		l.decideOwn(p.then)
 	}
-	l.park(parked{response: p.response, answer: op.answer})
+	l.parkBehind(parked{response: p.response, answer: op.answer})
 }
 
 // park lets an answer wait for everything it may rest on: what was decided before it, committed or not.

@@ -45,6 +45,7 @@ func (l *loop) decideAside(op *operation, about []image.BrokerID) {
 	l.metrics.OperationsDecided.Add(1)
 	l.asides.Go(func() {
 		defer close(a.done)
+		l.env.At("controller.aside." + op.cause.GetName())
 		if a.plan = op.decide(v); a.plan.err == nil {
 			a.told = explain(a.plan, a.stood)
 			a.err = l.append(&a.scratch, op.cause, a.plan)

@@ -203,23 +203,18 @@ func (f *Follower) run(receive func() (*controllerpb.FollowFrame, error)) {
 
 // applyFrame does what a broker does with an entry.
 func applyFrame(at *image.Image, frame *controllerpb.EntryFrame) (*image.Image, error) {
-	entry, err := record.DecodeEntry(frame.GetEntry())
+	entry, err := record.ScanEntry(frame.GetEntry())
 	if err != nil {
 		return at, err
 	}
-	d, offset := at.Fork(), image.MetadataOffset(entry.BaseOffset)
-	if offset != at.Offset()+1 {
-		return at, fmt.Errorf("bench: entry at offset %d, the image ends at %d", offset, at.Offset())
+	if entry.BaseOffset != at.Offset()+1 {
+		return at, fmt.Errorf("bench: entry at offset %d, the image ends at %d", entry.BaseOffset, at.Offset())
 	}
-	for _, decision := range entry.Decisions {
-		for _, r := range decision.Records {
-			if err := d.Replay(offset, r); err != nil {
-				return at, err
-			}
-			offset++
-		}
+	d := at.Fork()
+	if err := d.ReplayEntry(entry); err != nil {
+		return at, err
 	}
-	return d.Seal(offset-1, image.Chain(frame.GetChain())), nil
+	return d.Seal(entry.LastOffset(), image.Chain(frame.GetChain())), nil
 }
 
 // Forget begins to count entries anew.

@@ -7,8 +7,8 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// fencedMembershipsMax bounds the ISR memberships of the brokers that one decision fences, unless one of them has more: two
-// seconds of work, and a hundred megabytes of records on their way to the log.
+// fencedMembershipsMax bounds the ISR memberships of the brokers that one decision fences, unless one of them has more: about a
+// second of work, and some ten megabytes of entries on their way to the log.
 const fencedMembershipsMax = 200_000
 
 // HasStale tells whether FenceStaleBrokers would fence anybody.

@@ -107,17 +107,25 @@ func (l *loop) dropAside() {
 	}
 }
 
-// meanwhile takes what comes while a large decision is made: heartbeats that change nothing are answered, all else waits.
+// meanwhile takes what comes while nothing that writes can be decided, for a large decision is made or the log is behind: heartbeats
+// that change nothing are answered, all else waits in order.
 func (l *loop) meanwhile(op *operation) {
-	c := l.claim
-	if r := op.beat; r != nil && !slices.Contains(l.aside.about, image.BrokerID(r.GetBrokerId())) && c.restsOnCommitted(r) && !op.isLate(l.env.Now()) {
-		if p := op.decide(l.view()); p.err == nil && len(p.records) == 0 {
-			l.metrics.OperationsDecided.Add(1)
-			l.settle(op, p)
-			return
+	if op.beat != nil && l.isOfNobodyAside(op.beat) && l.claim.restsOnCommitted(op.beat) && !op.isLate(l.env.Now()) {
+		v := l.view()
+		if op.extent == nil || op.extent(v).Items < asideItemsMin {
+			if p := op.decide(v); p.err == nil && len(p.records) == 0 {
+				l.metrics.OperationsDecided.Add(1)
+				l.settle(op, p)
+				return
+			}
 		}
 	}
 	l.waiting = append(l.waiting, op)
+}
+
+// isOfNobodyAside tells whether the large decision that is made, if there is one, leaves the sender as it is.
+func (l *loop) isOfNobodyAside(r *controllerpb.BrokerHeartbeatRequest) bool {
+	return l.aside == nil || !slices.Contains(l.aside.about, image.BrokerID(r.GetBrokerId()))
 }
 
 // restsOnCommitted tells whether the answer to a heartbeat that changes nothing rests on committed records only: the broker's
@@ -138,23 +146,51 @@ func (l *loop) asideDone() <-chan struct{} {
 	return l.aside.done
 }
 
+// writes tells whether a decision that writes can be made.
+func (l *loop) writes() bool { return l.aside == nil && l.claim.hasRoom() }
+
 // takes tells whether a request may be taken from the queue.
 func (l *loop) takes() bool {
 	switch {
 	case l.claim == nil, l.paused != nil:
 		return false
-	case l.aside != nil:
-		return len(l.waiting) < operationsQueuedMax
+	case l.writes():
+		return len(l.waiting) == 0 // those go first
 	}
-	return l.claim.hasRoom()
+	return len(l.waiting) < operationsQueuedMax
 }
 
-// nextWaiting takes the oldest request that waited for a large decision.
+// take decides a request, or lets it wait.
+func (l *loop) take(op *operation) {
+	if l.writes() {
+		l.decide(op)
+		return
+	}
+	l.meanwhile(op)
+}
+
+// nextWaiting takes the oldest request that waited, if it can be decided now.
 func (l *loop) nextWaiting() (op *operation, ok bool) {
-	if len(l.waiting) == 0 || l.aside != nil || !l.takes() {
+	if !l.goesOn() {
 		return nil, false
 	}
 	op = l.waiting[0]
 	l.waiting = l.waiting[1:]
 	return op, true
+}
+
+// goesOn tells whether there is a request that waited and can be decided now.
+func (l *loop) goesOn() bool {
+	return len(l.waiting) > 0 && l.claim != nil && l.paused == nil && l.writes()
+}
+
+// closedNow is closed.
+var closedNow = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// waited is closed if there is a request that waited and can be decided now.
+func (l *loop) waited() <-chan struct{} {
+	if l.goesOn() {
+		return closedNow
+	}
+	return nil
 }

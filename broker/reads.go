@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -88,15 +87,15 @@ func (rs reads) Wait(ctx context.Context, r *controllerpb.WaitMetadataRequest) (
 		}
 		topics[i] = id
 	}
-	im, err := rs.b.applied.wait(ctx, func(im *image.Image) bool {
-		if im.Offset() < image.MetadataOffset(r.MetadataOffset) {
-			return false
+	for {
+		im, changed := rs.b.applied.watch()
+		if im.Offset() >= image.MetadataOffset(r.MetadataOffset) && !rs.b.replicas.holdsAny(topics, changed) {
+			return im.Offset(), nil
 		}
-		if len(topics) == 0 {
-			return true
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return im.Offset(), ctx.Err()
 		}
-		held := rs.b.replicas.held()
-		return !slices.ContainsFunc(topics, func(t image.TopicID) bool { return held[t].held })
-	})
-	return im.Offset(), err
+	}
 }

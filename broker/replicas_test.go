@@ -470,10 +470,16 @@ func TestOfflineReplicaIsDeletedWithItsTopic(t *testing.T) {
 	if !h.held()[topicID(1)].held {
 		t.Error("data of the deleted topic is there and not said to be held")
 	}
+	gone := []image.TopicID{topicID(1)}
+	_, before := h.applied.watch()
+	if !h.holdsAny(gone, before) {
+		t.Error("a waiter is told that the data is gone")
+	}
 	for _, r := range h.logs.RemoveRenamed(t.Context()) {
 		h.removed(r)
 	}
-	if h.held()[topicID(1)].held {
+	<-before
+	if _, changed := h.applied.watch(); h.held()[topicID(1)].held || h.holdsAny(gone, changed) {
 		t.Error("what is gone is said to be held")
 	}
 	h.delete(log.Replica{Name: log.Name{Topic: "a"}, TopicID: topicID(3)})

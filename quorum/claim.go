@@ -129,6 +129,7 @@ func (l *loop) onClaimed(out raftnode.Outcome) {
 	l.decideOwn(&operation{
 		cause:  &metadatapb.Cause{Name: "Activate"},
 		decide: func(v controller.View) plan { return planOf(controller.Activate(v)) },
+		extent: controller.ActivateExtent,
 	})
 	if l.claim == nil {
 		return
@@ -179,10 +180,7 @@ func (l *loop) renounce(why string) {
 	l.soft.Store(nil)
 	l.claim = nil
 	l.logger.Info("renounced", "controllerEpoch", c.term, "why", why, "inFlight", len(c.sent))
-	if l.aside != nil {
-		l.aside.op.answer(result{err: ErrNotActive})
-		l.aside = nil // it ends by itself
-	}
+	l.dropAside()
 	for _, op := range l.waiting {
 		op.answer(result{err: ErrNotActive})
 	}
@@ -271,15 +269,16 @@ func (l *loop) beginTurn() {
 	l.claim.liveness = next
 }
 
-// expireSessions fences the brokers that were silent for a session, all in one decision.
+// expireSessions fences the brokers that were silent for a session, as many as one decision may be about. The others follow at
+// the next ticks, when there is room: what waits, and the log, have their turns in between.
 func (l *loop) expireSessions() {
-	if !controller.HasStale(l.view()) {
+	if !l.claim.hasRoom() || !controller.HasStale(l.view()) {
 		return
 	}
 	l.decideOwn(&operation{
 		cause:  &metadatapb.Cause{Name: "SessionExpired"},
 		decide: func(v controller.View) plan { return planOf(controller.FenceStaleBrokers(v)) },
-		large:  func(v controller.View) []image.BrokerID { return largeOf(v, controller.StaleBrokers(v)...) },
+		extent: controller.FenceStaleBrokersExtent,
 	})
 }
 

@@ -129,10 +129,28 @@ func (m *machine) noteImage(im *image.Image) {
 	m.recent = append(m.recent, im)
 }
 
+// imageAtOnce is imageAt for who must not wait while entries are applied: it finds nothing then.
+func (m *machine) imageAtOnce(offset image.MetadataOffset) (im *image.Image, ok bool) {
+	if im := m.Image(); im.Offset() == offset {
+		return im, true
+	}
+	if !m.mu.TryLock() {
+		return nil, false
+	}
+	defer m.mu.Unlock()
+	im, _, ok = m.find(offset)
+	return im, ok
+}
+
 // imageAt returns the image that stands at exactly the offset, if it is kept, and the oldest offset that is.
 func (m *machine) imageAt(offset image.MetadataOffset) (im *image.Image, oldest image.MetadataOffset, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.find(offset)
+}
+
+// find is imageAt for a caller that holds the lock.
+func (m *machine) find(offset image.MetadataOffset) (im *image.Image, oldest image.MetadataOffset, ok bool) {
 	if len(m.recent) == 0 {
 		im := m.Image()
 		return im, im.Offset(), im.Offset() == offset

@@ -104,9 +104,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 }
 
 // compareChains raises the alarm when a broker stands at this controller's offset with another chain: one of the two
-// has applied something else.
+// has applied something else. A heartbeat does not wait for it while entries are applied: the next one is compared.
 func (n *Node) compareChains(r *controllerpb.BrokerHeartbeatRequest) {
-	im, _, ok := n.fsm.imageAt(image.MetadataOffset(r.GetMetadataOffset()))
+	im, ok := n.fsm.imageAtOnce(image.MetadataOffset(r.GetMetadataOffset()))
 	if !ok || uint64(im.Chain()) == r.GetChain() || image.LineageNumber(r.GetLineage()) != im.Lineage().Number {
 		return
 	}

@@ -232,16 +232,12 @@ func NeedApplyConfigs(records []*metadatapb.Record) bool {
 func ApplyConfigs(v View) (Decision[Done], error) {
 	var d Decision[Done]
 	e := newElectorate(v)
-	for t := range v.Image.Topics() {
-		for i, p := range t.Partitions() {
-			if len(p.ELR) == 0 && p.Leader != image.NoBroker {
-				continue
-			}
-			c := e.changePartition(image.PartitionID{Topic: t.ID(), Partition: i}, p, metadatapb.ChangeReason_CHANGE_REASON_CONFIG)
-			if record, _ := c.build(); record != nil {
-				d.Records = append(d.Records, record)
-			}
+	for id, p := range v.Image.Leaderless() {
+		c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_CONFIG)
+		if record, _ := c.build(); record != nil {
+			d.Records = append(d.Records, record)
 		}
 	}
+	d.Records = append(d.Records, e.trimELRs(metadatapb.ChangeReason_CHANGE_REASON_CONFIG)...)
 	return d, nil
 }

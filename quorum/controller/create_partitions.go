@@ -54,13 +54,18 @@ func CreatePartitions(v View, req *controllerpb.CreatePartitionsRequest) (Decisi
 }
 
 func checkGrowth(v View, req *controllerpb.CreatePartitionsRequest) error {
-	records := 0
+	return v.Limits.CheckAtomic(countGrowth(v.Image, req), 0)
+}
+
+// countGrowth is the number of partitions that a request adds if none of it is refused, and at least that of its topics.
+func countGrowth(im *image.Image, req *controllerpb.CreatePartitionsRequest) int {
+	n := 0
 	for _, t := range req.GetTopics() {
-		if topic, ok := v.Image.TopicByName(t.GetName()); ok {
-			records += max(int(t.GetCount())-topic.Len(), 0)
+		if topic, ok := im.TopicByName(t.GetName()); ok {
+			n += max(int(t.GetCount())-topic.Len(), 0)
 		}
 	}
-	return v.Limits.CheckAtomic(max(records, len(req.GetTopics())), 0)
+	return max(n, len(req.GetTopics()))
 }
 
 func (e *electorate) grow(v View, t *controllerpb.CreatePartitionsTopic, brokers []placeable) ([]*metadatapb.Record, *controllerpb.Error) {

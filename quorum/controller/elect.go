@@ -24,8 +24,8 @@ type fitness int8
 
 const (
 	unfit fitness = iota
-	// doomed brokers are fenced later in the same decision. They lead only if nobody else can, so that a decision that
-	// is cut leaves no partition without a leader that could have one.
+	// doomed brokers are fenced later in the same decision, or by one that follows. They lead only if nobody else can, so that
+	// a decision that is cut leaves no partition without a leader that could have one.
 	doomed
 	fit
 )
@@ -80,7 +80,7 @@ func (e *electorate) bar(id image.BrokerID) { e.known[id] = unfit }
 // welcome says that the decision brings a broker back into service.
 func (e *electorate) welcome(id image.BrokerID) { e.known[id] = fit }
 
-// doom says that the decision will take the brokers out of service one after the other.
+// doom says that the brokers are taken out of service one after the other, by the decision or by one that follows.
 func (e *electorate) doom(ids []image.BrokerID) {
 	for _, id := range ids {
 		if e.fitness(id) == fit {

@@ -127,12 +127,7 @@ func losingCandidates(im *image.Image) (n int, first string) {
 func (e *electorate) withoutELR() []*metadatapb.Record {
 	e.elr = false
 	var records []*metadatapb.Record
-	seen := make(map[image.PartitionID]bool)
 	clear := func(id image.PartitionID, p image.Partition) {
-		if seen[id] || len(p.ELR)+len(p.LastKnownELR) == 0 {
-			return
-		}
-		seen[id] = true
 		c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_FEATURE)
 		c.mode = electOnline
 		if len(p.ISR) == 0 {
@@ -143,10 +138,12 @@ func (e *electorate) withoutELR() []*metadatapb.Record {
 		}
 	}
 	for id, p := range e.im.Leaderless() {
-		clear(id, p)
+		if len(p.ELR)+len(p.LastKnownELR) > 0 {
+			clear(id, p)
+		}
 	}
-	for b := range e.im.Brokers() {
-		for id, p := range e.im.PartitionsWithELR(b.ID) {
+	for id, p := range e.im.WithELR() {
+		if p.Leader != image.NoBroker {
 			clear(id, p)
 		}
 	}

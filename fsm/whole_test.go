@@ -13,22 +13,7 @@ import (
 func TestEntriesAreSeenWhole(t *testing.T) {
 	const entries, partitions = 60, 24
 	const records = partitions + 1
-	whole := func(f *FSM) error {
-		p := f.Position()
-		if (p.Image.Offset()+1)%records != 0 || p.State.Offset != p.Image.Offset() {
-			return fmt.Errorf("an image at offset %d, the state at %d: inside an entry", p.Image.Offset(), p.State.Offset)
-		}
-		for topic := range p.Image.Topics() {
-			n := 0
-			for range topic.Partitions() {
-				n++
-			}
-			if n != partitions {
-				return fmt.Errorf("at offset %d topic %s has %d partitions", p.Image.Offset(), topic.Name(), n)
-			}
-		}
-		return nil
-	}
+	whole := func(f *FSM) error { return standsBetweenEntries(f, partitions) }
 	a := newAuthor(t)
 	f := newFSM(t, nil)
 	f.Apply(a.claim())
@@ -81,4 +66,22 @@ func TestEntriesAreSeenWhole(t *testing.T) {
 	if f.Image().TopicCount() != entries {
 		t.Errorf("%d topics", f.Image().TopicCount())
 	}
+}
+
+// standsBetweenEntries finds out whether what is shown is the whole of some entries, each of a topic and its partitions.
+func standsBetweenEntries(f *FSM, partitions int) error {
+	p := f.Position()
+	if (int(p.Image.Offset())+1)%(partitions+1) != 0 || p.State.Offset != p.Image.Offset() {
+		return fmt.Errorf("an image at offset %d, the state at %d: inside an entry", p.Image.Offset(), p.State.Offset)
+	}
+	for topic := range p.Image.Topics() {
+		n := 0
+		for range topic.Partitions() {
+			n++
+		}
+		if n != partitions {
+			return fmt.Errorf("at offset %d topic %s has %d partitions", p.Image.Offset(), topic.Name(), n)
+		}
+	}
+	return nil
 }

@@ -80,6 +80,12 @@ func (r *rig) requests(version func(key int16) []int16) []kmsg.Request {
 		}
 		return req
 	})
+	clusterRequests(add, names)
+	return append(out, r.operatorRequests(version)...)
+}
+
+// clusterRequests adds those about topics as such, producers, configs and the cluster.
+func clusterRequests(add func(func(v int16) kmsg.Request), names []string) {
 	add(func(v int16) kmsg.Request {
 		req := kmsg.NewPtrCreateTopicsRequest()
 		req.TimeoutMillis = 1000
@@ -129,7 +135,6 @@ func (r *rig) requests(version func(key int16) []int16) []kmsg.Request {
 		req.EndpointType = 2
 		return req
 	})
-	return append(out, r.operatorRequests(version)...)
 }
 
 func (r *rig) produce(version int16, names []string) *kmsg.ProduceRequest {

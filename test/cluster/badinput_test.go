@@ -92,18 +92,7 @@ func TestStartsThatAreRefused(t *testing.T) {
 	}
 	w.Stop(t)
 	c.Kill(t, own.ID)
-	dir := func(name string, files map[string]string) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for file, text := range files {
-			if err := os.WriteFile(filepath.Join(path, file), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return path
-	}
+	dir := func(name string, files map[string]string) string { return makeDir(t, name, files) }
 	identity := readFile(t, filepath.Join(own.DataDir, "meta.properties"))
 	foreign := dir("foreign", nil) // formatted below, as an operator would who has made the directory
 	foreignConfig := filepath.Join(t.TempDir(), "foreign.properties")
@@ -153,6 +142,20 @@ func TestStartsThatAreRefused(t *testing.T) {
 	c.Restart(t, own.ID)
 	c.AwaitInSync(t, own.ID, 2*time.Minute, "orders")
 	c.VerifyReplica(t, own.ID, "orders", w.Acks())
+}
+
+// makeDir makes a directory of its own with these files.
+func makeDir(t *testing.T, name string, files map[string]string) string {
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(path, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
 }
 
 // The same for a controller's ports.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/quorum/env"
 )
 
@@ -83,6 +85,20 @@ func TestMessagesArePlain(t *testing.T) {
 	} {
 		if got := plain(message); got != want {
 			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// A disk that is full or broken is named as such, whoever met it and whatever was being done.
+func TestFailuresOfTheDiskAreStorageErrors(t *testing.T) {
+	for _, err := range []error{
+		fmt.Errorf("raftnode: store: %w", &fs.PathError{Op: "write", Path: "raft/log.bolt", Err: syscall.ENOSPC}),
+		&log.StorageError{Op: "append to", Path: "orders-0/0.log", Err: syscall.EIO},
+		fmt.Errorf("history: %w", syscall.EROFS),
+	} {
+		f := explain(err)
+		if f.code != "KAFKA_STORAGE_ERROR" || f.exit != exitRefused || !strings.HasPrefix(f.message, err.Error()) || !strings.Contains(f.message, "; ") {
+			t.Errorf("%v: %+v", err, f)
 		}
 	}
 }

@@ -104,6 +104,9 @@ func explain(err error) *failure {
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
 	}
+	if disk, ok := node.OfDisk(err); ok {
+		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, disk)
+	}
 	if s, ok := status.FromError(err); ok {
 		switch s.Code() {
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:

@@ -119,7 +119,9 @@ func (e *electorate) mode(id image.TopicID) electionMode {
 //
 //  1. Clean: a member of the ISR or, if that is empty, of the ELR. In the order of the mode: the preferred replica, the
 //     present leader, then the replica list.
-//  2. The last known leader, if ISR and ELR are empty and it can lead (KIP-966, KAFKA-19522). It counts as unclean.
+//  2. The last known leader, if ISR and ELR are empty and it can lead (KIP-966, KAFKA-19522). It counts as unclean. Only a crash
+//     of its machine leads there: it left ISR and ELR for the unsynced tail it may lack, and nobody is known to have more. One
+//     that has lost its log is not known any more, so that only the operator's request, or the topic's setting, ends that.
 //  3. With electUnclean: the first replica that can lead.
 //
 // A broker that the decision fences later leads only if nobody else can lead cleanly, and never uncleanly.

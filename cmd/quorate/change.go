@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/fsm/record"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
@@ -84,7 +85,7 @@ func (a *app) finish(ch changed, dryRun bool, waited error) error {
 	for _, it := range ch.items {
 		if it.failed != nil {
 			if len(ch.items) > 1 {
-				it.failed.message = it.name + ": " + it.failed.message
+				it.failed.message = controllerpb.Echo(it.name) + ": " + it.failed.message
 			}
 			fmt.Fprintf(a.stderr, "error: %v\n", it.failed)
 			if first == nil {

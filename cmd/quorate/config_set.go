@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/cmd/quorate/node"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
 )
 
 // configChange is config set and config unset.
@@ -77,7 +80,24 @@ func (t *configChange) request(c *cobra.Command, args []string) (*controllerpb.A
 	return request, nil
 }
 
+// checkDynamic refuses keys of a node's own file that nobody can set for a running broker. The controller does not know them.
+func checkDynamic(request *controllerpb.AlterConfigsRequest) error {
+	dynamic := controller.BrokerConfigKeys()
+	for _, r := range request.GetResources() {
+		for _, c := range r.GetChanges() {
+			if r.GetType() == metadatapb.ResourceType_RESOURCE_TYPE_BROKER && node.IsKey(c.GetName()) && !slices.Contains(dynamic, c.GetName()) {
+				return refused(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG,
+					"%s is read from each node's own file when it starts and cannot be changed here: change the file and restart the node; nothing was changed", c.GetName())
+			}
+		}
+	}
+	return nil
+}
+
 func (a *app) configChange(ctx context.Context, t *configChange, request *controllerpb.AlterConfigsRequest, args []string) error {
+	if err := checkDynamic(request); err != nil {
+		return err
+	}
 	c, err := a.connect()
 	if err != nil {
 		return err

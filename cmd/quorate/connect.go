@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cmd/quorate/dev"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -72,6 +74,15 @@ func (r *readFlags) register(c *cobra.Command) {
 	r.at = -1
 	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
 	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case c.Flags().Changed("node") && r.node < 0:
+			return fmt.Errorf("--node is %d; a node id is 0 or more", r.node)
+		case c.Flags().Changed("min-offset") && r.minOffset < 0:
+			return fmt.Errorf("--min-offset is %d; a metadata offset is 0 or more", r.minOffset)
+		}
+		return nil
+	}
 }
 
 // awaited is the metadata offset that a read may have to wait for; negative: it waits for none.
@@ -89,7 +100,7 @@ func (r *readFlags) options() *controllerpb.ReadOptions {
 // and does not get it in time says so.
 func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
 	err := a.readOnce(ctx, c, r, f)
-	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, client.ErrNoController) {
+	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !timedOut(ctx, err) || errors.Is(err, client.ErrNoController) {
 		return err
 	}
 	return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
@@ -115,12 +126,17 @@ func (a *app) readOnce(ctx context.Context, c *client.Client, r *readFlags, f fu
 		if _, ok := client.AsRefusal(err); ok {
 			return err
 		}
-		if f := explain(err); f.exit != exitUnavailable {
+		if f := explain(err); f.exit != exitUnavailable || r.awaited() >= 0 && timedOut(ctx, err) {
 			return err
 		}
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "node %d at %s does not answer; see whether it runs", r.node, address)
 	}
 	return nil
+}
+
+// timedOut tells whether the time of a command ended: a node may notice, and answer, a moment before its own clock does.
+func timedOut(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
 // addressOf finds a node's GRPC address: among the controllers, then among the registered brokers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -42,13 +43,31 @@ func (f *failure) Error() string { return f.code + ": " + f.message }
 
 // usage is a failure of the command line; report adds where its help is.
 func usage(err error) error {
-	return &failure{code: codeUsage, message: plain(err.Error()), exit: exitUsage}
+	return &failure{code: codeUsage, message: bounded(plain(err.Error())), exit: exitUsage}
 }
 
 // plain takes out of a message what only the program's authors know: packages, and the words of gRPC.
 func plain(message string) string {
 	message, _, _ = strings.Cut(strings.Replace(message, "image: not a uuid: ", "", 1), ": rpc error: ")
 	return strings.TrimPrefix(message, "client: ")
+}
+
+// beforeThat is what gRPC said of an earlier attempt.
+var beforeThat = regexp.MustCompile(` \(before that: [^()]*rpc error: .*\)$`)
+
+// inTime says in plain words that --timeout ended.
+func inTime(message string) string {
+	return strings.NewReplacer("context deadline exceeded", "no answer within --timeout", "context canceled", "interrupted").Replace(message)
+}
+
+// messageMax bounds what is shown of a mistaken command line, in bytes: it may repeat an argument of any length.
+const messageMax = 2000
+
+func bounded(message string) string {
+	if len(message) <= messageMax {
+		return message
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(message[:messageMax], ""), len(message))
 }
 
 // refused is a failure with one of Kafka's codes: the cluster, or this node, said no.
@@ -91,12 +110,12 @@ func explain(err error) *failure {
 	case errors.As(err, &config):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
 	case errors.Is(err, client.ErrOutcomeUnknown):
-		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s%s", strings.TrimPrefix(err.Error(), "client: "), outcome(true))
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s did not answer%s", strings.TrimPrefix(plain(err.Error()), "outcome unknown: "), outcome(true))
 	case errors.Is(err, client.ErrNoController):
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER,
-			"%s; nothing was changed; check --controllers, or raise --timeout", strings.TrimPrefix(err.Error(), "client: "))
+			"%s; nothing was changed; check --controllers, or raise --timeout", inTime(strings.TrimPrefix(beforeThat.ReplaceAllString(err.Error(), ""), "client: ")))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%v", err)
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", inTime(err.Error()))
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
 	}

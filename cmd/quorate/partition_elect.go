@@ -107,5 +107,13 @@ func (a *app) partitionElect(ctx context.Context, t *partitionElect, request *co
 	if elected && t.change.waits() {
 		waited = a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
 	}
+	return a.finishElection(done, t, waited)
+}
+
+// finishElection prints what was elected; that nothing was to be elected among all partitions is told, too.
+func (a *app) finishElection(done changed, t *partitionElect, waited error) error {
+	if len(done.items) == 0 && t.all && waited == nil && !a.json() {
+		a.printf("no partition needs an election, metadataOffset=%d", done.offset)
+	}
 	return a.finish(done, t.change.dryRun, waited)
 }

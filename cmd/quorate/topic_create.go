@@ -52,6 +52,9 @@ func (t *topicCreate) request(c *cobra.Command, names []string) (*controllerpb.C
 	if err := t.change.check(c); err != nil {
 		return nil, err
 	}
+	if c.Flags().Changed("replica-assignment") && t.assignment == "" {
+		return nil, errAssignmentEmpty
+	}
 	assignments, err := parseAssignment(t.assignment)
 	if err != nil {
 		return nil, err
@@ -79,6 +82,8 @@ func (t *topicCreate) request(c *cobra.Command, names []string) (*controllerpb.C
 	}
 	return request, nil
 }
+
+var errAssignmentEmpty = errors.New("--replica-assignment is empty; name the brokers of each partition, as in 1:2:3,2:3:1, or leave it out")
 
 // parseAssignment parses 1:2:3,2:3:1 as Kafka's kafka-topics does.
 func parseAssignment(v string) ([]*controllerpb.ReplicaAssignment, error) {

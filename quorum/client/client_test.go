@@ -203,6 +203,25 @@ func TestUnansweredChangeIsRepeatedAtMostOnce(t *testing.T) {
 	}
 }
 
+// A change that was sent and not answered stays unknown, also if no controller is found afterwards.
+func TestUnansweredChangeStaysUnknownWithoutAController(t *testing.T) {
+	x, y, z := quorum(t)
+	y.SetHandlers(func(h *clienttest.Handlers) {
+		h.CreateTopics = func(context.Context, *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
+			say(6, 0, x, y, z)
+			return nil, status.Error(codes.Unavailable, "lost")
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := controllerpb.NewOperatorApiClient(newClient(t, x.Address, z.Address)).CreateTopics(ctx, &controllerpb.CreateTopicsRequest{
+		Topics: []*controllerpb.CreatableTopic{{Name: "t", TopicId: make([]byte, 16)}},
+	})
+	if !errors.Is(err, client.ErrOutcomeUnknown) || errors.Is(err, client.ErrNoController) {
+		t.Error(err)
+	}
+}
+
 // A request that waits at a controller which was paused leaves it once another is active.
 func TestRequestLeavesSupersededController(t *testing.T) {
 	a, b, c := quorum(t)

@@ -37,13 +37,9 @@ func (a *app) topicCreateCommand() *cobra.Command {
 	f.StringVar(&t.assignment, "replica-assignment", "", "brokers of each partition, the preferred leader first: 1:2:3,2:3:1")
 	f.StringArrayVar(&t.configs, "config", nil, "key=value of the topic; may be repeated")
 	t.change.register(c, "")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
-		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.topicCreate(ctx, t, request) })(c, args)
-	}
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.CreateTopicsRequest) error {
+		return a.topicCreate(ctx, t, request)
+	})
 	return c
 }
 

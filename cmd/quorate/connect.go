@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cmd/quorate/dev"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -100,7 +98,7 @@ func (r *readFlags) options() *controllerpb.ReadOptions {
 // and does not get it in time says so.
 func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
 	err := a.readOnce(ctx, c, r, f)
-	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !timedOut(ctx, err) || errors.Is(err, client.ErrNoController) {
+	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, client.ErrNoController) {
 		return err
 	}
 	return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
@@ -126,17 +124,12 @@ func (a *app) readOnce(ctx context.Context, c *client.Client, r *readFlags, f fu
 		if _, ok := client.AsRefusal(err); ok {
 			return err
 		}
-		if f := explain(err); f.exit != exitUnavailable || r.awaited() >= 0 && timedOut(ctx, err) {
+		if f := explain(err); f.exit != exitUnavailable {
 			return err
 		}
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "node %d at %s does not answer; see whether it runs", r.node, address)
 	}
 	return nil
-}
-
-// timedOut tells whether the time of a command ended: a node may notice, and answer, a moment before its own clock does.
-func timedOut(ctx context.Context, err error) bool {
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
 // addressOf finds a node's GRPC address: among the controllers, then among the registered brokers.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/quorum/env"
@@ -59,8 +61,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("client: Controllers has %d addresses, limit %d", len(c.Controllers), controllersMax)
 	}
 	for _, a := range c.Controllers {
-		if _, port, err := net.SplitHostPort(a); err != nil || port == "" {
-			return fmt.Errorf("client: Controllers: %q is not host:port", a)
+		host, port, err := net.SplitHostPort(a)
+		n, notNumber := strconv.ParseUint(port, 10, 16)
+		if err != nil || notNumber != nil || n == 0 || strings.ContainsAny(host, " \t") {
+			return fmt.Errorf("client: Controllers: %q is not host:port, with a port from 1 to 65535", a)
 		}
 	}
 	return nil

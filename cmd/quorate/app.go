@@ -42,6 +42,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if !a.acting {
+		if wantsJSON(args) {
+			a.output = "json" // parsing may have ended before it
+		}
 		err = usage(arguments(c, err))
 	}
 	return a.report(c, err)

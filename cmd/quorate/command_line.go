@@ -45,6 +45,19 @@ func arguments(c *cobra.Command, err error) error {
 	return err
 }
 
+// wantsJSON tells whether a command line that could not be read asks for JSON.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "-ojson", "-o=json", "--output=json":
+			return true
+		case "-o", "--output":
+			return i+1 < len(args) && args[i+1] == "json"
+		}
+	}
+	return false
+}
+
 // kindOf is a type of flags in words.
 func kindOf(flagType string) string {
 	switch flagType {

@@ -345,7 +345,7 @@ func TestConfigValidate(t *testing.T) {
 		{client.Config{Controllers: []string{"a:1"}}, "Network"},
 		{client.Config{Network: network}, "Controllers is empty"},
 		{client.Config{Network: network, Controllers: []string{"a"}}, `"a" is not host:port`},
-		{client.Config{Network: network, Controllers: []string{"a:99999"}}, `"a:99999" is not host:port, with a port from 1 to 65535`},
+		{client.Config{Network: network, Controllers: []string{"a:99999"}}, `"a:99999": port "99999" is outside 1 to 65535`},
 		{client.Config{Network: network, Controllers: []string{"a b:9"}}, `"a b:9" is not host:port`},
 		{client.Config{Network: network, Controllers: make([]string, 33)}, "limit 32"},
 		{client.Config{Network: network, Controllers: []string{"a:1"}}, ""},

@@ -62,9 +62,11 @@ func (c Config) Validate() error {
 	}
 	for _, a := range c.Controllers {
 		host, port, err := net.SplitHostPort(a)
-		n, notNumber := strconv.ParseUint(port, 10, 16)
-		if err != nil || notNumber != nil || n == 0 || strings.ContainsAny(host, " \t") {
-			return fmt.Errorf("client: Controllers: %q is not host:port, with a port from 1 to 65535", a)
+		if err != nil || port == "" || strings.ContainsAny(host, " \t") {
+			return fmt.Errorf("client: Controllers: %q is not host:port", a)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("client: Controllers: %q: port %q is outside 1 to 65535", a, port)
 		}
 	}
 	return nil

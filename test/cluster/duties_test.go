@@ -211,6 +211,9 @@ func loseAndRegainABroker(o operator) {
 	o.c.AwaitBroker(o.t, 3, "FENCED")
 	o.does("broker describe 3", 0, "state=FENCED", "feature metadata.version levels 1 to 1")
 	o.does("topic describe orders --states", 0, "3:Offline(is fenced)")
+	if n := o.c.Metric(o.t, `quorate_metadata_replica_states{state="Offline"}`); n < 3 {
+		o.t.Errorf("metrics tell of %v replicas that are offline, want those of three partitions of orders at least", n)
+	}
 	o.does("topic describe --unhealthy", 0, "under-replicated: broker 3 is fenced")
 	o.does("check stop 2", 1, "node 2 may stop: no")
 	o.does("partition reassign orders-0 --replicas 1,3", 0)

@@ -72,6 +72,15 @@ const noNode = -1
 func (r *readFlags) register(c *cobra.Command) {
 	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
 	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case c.Flags().Changed("node") && r.node < 0:
+			return fmt.Errorf("--node is %d; a node id is 0 or more", r.node)
+		case c.Flags().Changed("min-offset") && r.minOffset < 0:
+			return fmt.Errorf("--min-offset is %d; a metadata offset is 0 or more", r.minOffset)
+		}
+		return nil
+	}
 }
 
 // awaited is the metadata offset that a read may have to wait for; negative: it waits for none.

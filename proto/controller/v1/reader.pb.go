@@ -2399,6 +2399,8 @@ type ListReassignmentsResponse struct {
 	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	// By topic name, then partition.
 	Reassignments []*Reassignment `protobuf:"bytes,2,rep,name=reassignments,proto3" json:"reassignments,omitempty"`
+	// Topics of the request that do not exist.
+	Unknown       []string `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2443,6 +2445,13 @@ func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
 func (x *ListReassignmentsResponse) GetReassignments() []*Reassignment {
 	if x != nil {
 		return x.Reassignments
+	}
+	return nil
+}
+
+func (x *ListReassignmentsResponse) GetUnknown() []string {
+	if x != nil {
+		return x.Unknown
 	}
 	return nil
 }
@@ -3508,10 +3517,11 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\x05R\breplicas\"p\n" +
 	"\x18ListReassignmentsRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x16\n" +
-	"\x06topics\x18\x02 \x03(\tR\x06topics\"\x8f\x01\n" +
+	"\x06topics\x18\x02 \x03(\tR\x06topics\"\xa9\x01\n" +
 	"\x19ListReassignmentsResponse\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12I\n" +
-	"\rreassignments\x18\x02 \x03(\v2#.quorate.controller.v1.ReassignmentR\rreassignments\"r\n" +
+	"\rreassignments\x18\x02 \x03(\v2#.quorate.controller.v1.ReassignmentR\rreassignments\x12\x18\n" +
+	"\aunknown\x18\x03 \x03(\tR\aunknown\"r\n" +
 	"\fReassignment\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x124\n" +
 	"\x05state\x18\x02 \x01(\v2\x1e.quorate.metadata.v1.PartitionR\x05state\x12\x16\n" +

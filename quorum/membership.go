@@ -183,7 +183,7 @@ func configurationError(err error) error {
 // pendingChange is the refusal of a change that may still be made.
 func pendingChange(message string) error {
 	return client.RefusalStatus(codes.DeadlineExceeded, &controllerpb.RefusalDetail{
-		Error:          controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", message),
+		Error:          controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", controllerpb.Sentence(message)),
 		OutcomeUnknown: true,
 	}).Err()
 }

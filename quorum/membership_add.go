@@ -78,10 +78,10 @@ func (n *Node) probe(ctx context.Context, m controller.QuorumMember) error {
 		return nil
 	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonWrongCluster:
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID, "at %s listens %s, of another cluster: nothing was changed; %s",
-			m.Address, refused.Listener, refused.Action)
+			m.Address, refused.Listener, controllerpb.Sentence(refused.Action))
 	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonSuperseded:
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "controller %s at %s cannot be added: nothing was changed; %s",
-			refused.To, m.Address, refused.Action)
+			refused.To, m.Address, controllerpb.Sentence(refused.Action))
 	case errors.As(err, &refused):
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "at %s listens %s, not %s: nothing was changed; correct the address, the node id or the directory id",
 			m.Address, refused.Listener, refused.To)
@@ -183,7 +183,7 @@ func (n *Node) takeOut(m controller.QuorumMember, why error) error {
 	}
 	what := becameOf(m, ok && known.Voter, err)
 	n.cfg.Logger.Warn("a controller did not catch up", "controller", int(m.ID), "why", why, "then", what)
-	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "controller %v did not catch up: %v; %s; see whether it runs, or give it more --timeout", m.ID, why, what)
+	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "controller %v did not catch up: %v; %s; see whether it runs, or give it more --timeout", m.ID, why, controllerpb.Sentence(what))
 }
 
 // becameOf says what became of a member that did not catch up. err is why it could not be taken out.

@@ -65,7 +65,7 @@ func TestRestartLoopGatesOnCatchingUp(t *testing.T) {
 			committed := active.Node.Status().GetMetadataOffset()
 			apart(t, c, m)
 			c.Run(t, m)
-			<-time.After(time.Second) // it has opened its log, and nobody tells it what of it is committed
+			<-time.After(2 * time.Second) // it has asked in vain for newer lineages and opened its log, and nobody tells it what of it is committed
 			if ok, why := m.Node.Ready(); ok {
 				t.Fatalf("round %d: %d is ready and has heard nobody: %s", round, m.ID, why)
 			}

@@ -62,6 +62,9 @@ func cut(text string, limit int) string {
 	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:limit], ""), len(text))
 }
 
+// Sentence is a text of this program within a refusal. It is shown whole where a string, which may be a caller's, is cut.
+type Sentence string
+
 // NewError returns a refusal. The text names the rule, the limit, the value given and the next step. Arguments that are
 // strings are shown as [Echo] shows them, and the text is at most [MessageMax] bytes and the note that it was cut.
 func NewError(code ErrorCode, format string, args ...any) *Error {

@@ -90,6 +90,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 	if got := NewError(ErrorCode_ERROR_CODE_INVALID_REQUEST, "name %q: choose another", exact+exact).GetMessage(); got != `name "`+exact+`... (512 bytes)": choose another` {
 		t.Error(got)
 	}
+	if got := NewError(ErrorCode_ERROR_CODE_INVALID_REQUEST, "%s", Sentence(exact+exact)).GetMessage(); got != exact+exact {
+		t.Error(got)
+	}
 	endless := errors.New(strings.Repeat(exact, 1000))
 	if got := len(NewError(ErrorCode_ERROR_CODE_INVALID_REQUEST, "%v", endless).GetMessage()); got > MessageMax+50 {
 		t.Errorf("%d bytes", got)

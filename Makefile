@@ -15,7 +15,7 @@ FUZZ   ?=
 WORLDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench acceptance chaos model fuzz clean
+.PHONY: help build test-unit test-process test lint proto proto-check rewrite bench acceptance chaos model counts fuzz clean
 
 help: ## show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,8 +55,11 @@ acceptance: ## the kills with full observation times and their bounds asserted; 
 chaos: ## kill and pause processes at random: ROUNDS=20 KILLS=200 SEED=
 	@.ci/chaos '$(ROUNDS)' '$(KILLS)' '$(SEED)'
 
-model: ## search small worlds of the real decisions: STATES=20000000 WORLDS=
+model: ## search small worlds of the real decisions, some ten minutes and 4 GB: STATES=20000000 WORLDS=
 	MODEL_STATES='$(STATES)' MODEL_WORLDS='$(WORLDS)' go test ./test/model -run 'TestWorlds|TestPlantedBugs' -v -count 1 -timeout 4h
+
+counts: ## how much is checked: transcripts, rules, and what the model searches within STATES=300000
+	@.ci/counts '$(if $(filter file,$(origin STATES)),300000,$(STATES))'
 
 fuzz: ## every fuzz target for TIME=60s; FUZZ= names some
 	@.ci/fuzz '$(TIME)' '$(FUZZ)'

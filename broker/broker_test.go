@@ -84,18 +84,8 @@ func TestBrokerLivesADayWithAFakeController(t *testing.T) {
 		if n := len(q.reports); n != 1 {
 			t.Errorf("%d reports", n)
 		}
-		metrics := prometheus.NewRegistry()
-		if err := again.Register(metrics); err != nil {
-			t.Error(err)
-		}
-		families, err := metrics.Gather()
-		if err != nil {
-			t.Error(err)
-		}
-		for _, f := range families {
-			if f.GetName() == "quorate_broker_state" && f.Metric[0].Gauge.GetValue() != float64(StateRunning) {
-				t.Errorf("state %v", f.Metric[0].Gauge.GetValue())
-			}
+		if state := stateMetric(t, again.Broker); state != float64(StateRunning) {
+			t.Errorf("state %v", state)
 		}
 		if err := again.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -105,6 +95,25 @@ func TestBrokerLivesADayWithAFakeController(t *testing.T) {
 			t.Errorf("a second Run: %v", err)
 		}
 	})
+}
+
+// stateMetric is what a broker's metrics say of its state.
+func stateMetric(t *testing.T, b *Broker) float64 {
+	metrics := prometheus.NewRegistry()
+	if err := b.Register(metrics); err != nil {
+		t.Fatal(err)
+	}
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "quorate_broker_state" {
+			return f.Metric[0].Gauge.GetValue()
+		}
+	}
+	t.Fatal("no metric quorate_broker_state")
+	return 0
 }
 
 // Two brokers replicate; the leader stops in order; nothing acknowledged is lost; the former leader comes back into the

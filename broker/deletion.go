@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,6 +84,29 @@ func (rs *replicas) held() map[image.TopicID]holding {
 		held[topic] = holding{held: true, failure: why}
 	}
 	return held
+}
+
+// heldNow is what held gave last, for all who ask until something changes.
+type heldNow struct {
+	mu sync.Mutex
+	// changed is what was to be closed at the next change when it was listed.
+	changed <-chan struct{}
+	topics  map[image.TopicID]holding
+}
+
+// holdsAny tells whether the broker holds anything of one of the topics, which no longer exist. Changed is that of the image
+// at which the question is asked: whoever asks at the same one shares the list of all logs.
+func (rs *replicas) holdsAny(topics []image.TopicID, changed <-chan struct{}) bool {
+	if len(topics) == 0 {
+		return false
+	}
+	h := &rs.heldNow
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed != changed {
+		h.topics, h.changed = rs.held(), changed
+	}
+	return slices.ContainsFunc(topics, func(t image.TopicID) bool { return h.topics[t].held })
 }
 
 // reportDeletions tells the active controller what became of the deletions that the metadata waits for, at most once a

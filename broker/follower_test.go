@@ -338,13 +338,13 @@ func TestFollowerIsNotUpBelowTheKeptOffset(t *testing.T) {
 // A log of a newer build ends the follower: skipping a fact would let this broker drift apart.
 func TestFollowerStopsAtAnUnknownRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		unknown := &controllerpb.EntryFrame{Entry: []byte{0x3a, 0x03, 0x1a, 0x01, 0x00}} // a decision with a record of no known field
+		entry := []byte{0x3a, 0x05, 0x1a, 0x03, 0xfa, 0x07, 0x00} // a decision with a record of no known field
+		unknown := &controllerpb.EntryFrame{Entry: entry, Chain: uint64(record.ChainAfter(entry))}
 		fc := &fakeControllers{scripts: map[string]func(*fakeStream, *controllerpb.FollowRequest){
 			"c1": func(s *fakeStream, _ *controllerpb.FollowRequest) {
 				s.send(positionFrame(0, 1, nil), entryFrame(unknown))
 			},
 		}}
-		unknown.Entry = []byte{0x3a, 0x05, 0x1a, 0x03, 0xfa, 0x07, 0x00}
 		_, stop := followFixture(t, fc)
 		time.Sleep(time.Minute)
 		if err := stop(); !errors.Is(err, record.ErrUnknown) {

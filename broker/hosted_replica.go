@@ -175,11 +175,13 @@ func (r *hostedReplica) carryOut(fx partition.Effects) {
 	}
 }
 
-// submit hands a proposal over. If there is no room for it, because an earlier one is not answered yet, it is settled
-// as never sent.
+// submit hands a proposal over. If there is no room for it, because an earlier one is not answered yet or the queue is full, it is
+// settled as never sent, as Kafka does: the state asks again by itself, for a newcomer at its next fetch, for one that has fallen
+// behind at the next look at the followers. Why is logged, for it shows otherwise only as a failed change in the metrics.
 func (r *hostedReplica) submit(p *partition.Proposal, repeat bool) {
 	err := r.deps.submit(alterpartition.Item{Partition: r.id, Proposal: p, Repeat: repeat, Done: r.answered})
 	if err != nil {
+		r.deps.slog.Debug("a change of the ISR was not asked for; it will be again", "partition", r.log.Name().String(), "change", p.String(), "reason", err)
 		r.answered(partition.AlterPartitionAnswered{Proposal: p, Code: controllerpb.ErrorCode_ERROR_CODE_OPERATION_NOT_ATTEMPTED})
 	}
 }

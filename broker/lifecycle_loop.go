@@ -40,7 +40,8 @@ type lifecycleView struct {
 	state              State
 	epoch              image.BrokerEpoch
 	registrationOffset image.MetadataOffset
-	fenced             bool // as the last answer said; true before the first one
+	fenced             bool // as the last answer to a heartbeat said; true before the first one
+	heardAt            time.Time
 	lastError          string
 }
 
@@ -241,7 +242,7 @@ func (ll *lifecycleLoop) setFenced(fenced bool) {
 	if v.fenced != fenced {
 		ll.log.Info("fencing changed", "fenced", fenced)
 	}
-	v.fenced, v.lastError = fenced, ""
+	v.fenced, v.heardAt, v.lastError = fenced, ll.now(), ""
 	ll.view.Store(&v)
 }
 

@@ -14,35 +14,29 @@ import (
 // replayEntry gives the image after an entry that must follow it: by offset, and by the chain before it. What is found
 // to be wrong is wrong with one of the two nodes, and the image stays.
 func replayEntry(at *image.Image, f *controllerpb.EntryFrame) (*image.Image, error) {
-	entry, err := record.DecodeEntry(f.Entry)
+	entry, err := record.ScanEntry(f.Entry)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLogBroken, err)
 	}
-	base := image.MetadataOffset(entry.BaseOffset)
+	base := entry.BaseOffset
 	if base != at.Offset()+1 {
 		return nil, fmt.Errorf("%w: it begins at offset %d, the image ends at %d", ErrStreamGap, base, at.Offset())
 	}
-	if before := image.Chain(entry.Chain); before != at.Chain() {
-		return nil, fmt.Errorf("%w: at offset %d this broker has chain %v, the next entry stands on %v", ErrDiverged, at.Offset(), at.Chain(), before)
+	if entry.Chain != at.Chain() {
+		return nil, fmt.Errorf("%w: at offset %d this broker has chain %v, the next entry stands on %v", ErrDiverged, at.Offset(), at.Chain(), entry.Chain)
 	}
-	chain := image.Chain(record.ChainAfter(f.Entry))
+	chain := record.ChainAfter(f.Entry)
 	if told := image.Chain(f.Chain); chain != told {
 		return nil, fmt.Errorf("%w: entry at offset %d has chain %v, its frame says %v", ErrLogBroken, base, chain, told)
 	}
 	d := at.Fork()
-	next := base
-	for _, decision := range entry.Decisions {
-		for _, r := range decision.Records {
-			if err := d.Replay(next, r); err != nil {
-				return nil, fmt.Errorf("%w: offset %d: %s: %w", ErrLogBroken, next, record.Kind(r), err)
-			}
-			next++
-		}
+	if err := d.ReplayEntry(entry); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLogBroken, err)
 	}
-	if next == base {
+	if entry.Count == 0 {
 		return at, nil // it moves neither offset nor chain
 	}
-	return d.Seal(next-1, chain), nil
+	return d.Seal(entry.LastOffset(), chain), nil
 }
 
 // readSnapshot reads a whole snapshot of the cluster.

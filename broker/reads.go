@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -30,11 +29,16 @@ func (rs reads) Read(ctx context.Context, o *controllerpb.ReadOptions) (*image.I
 	return rs.b.applied.waitOffset(ctx, image.MetadataOffset(o.GetMinOffset()))
 }
 
-// ReadAt gives the image if it is at exactly the offset: a broker keeps no older one.
+// ReadAt gives the image if it is at exactly the offset, or gets there soon: a broker keeps no older one.
 func (rs reads) ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error) {
-	im, err := rs.b.applied.waitOffset(ctx, offset)
-	if err != nil {
+	bounded, cancel := context.WithTimeout(ctx, reader.AtWaitMax)
+	defer cancel()
+	im, err := rs.b.applied.waitOffset(bounded, offset)
+	if err != nil && (bounded.Err() == nil || ctx.Err() != nil) {
 		return nil, err
+	}
+	if err != nil {
+		im = rs.b.present()
 	}
 	if im.Offset() != offset {
 		return nil, client.RefusalStatus(codes.OutOfRange, &controllerpb.RefusalDetail{Error: &controllerpb.Error{
@@ -83,15 +87,15 @@ func (rs reads) Wait(ctx context.Context, r *controllerpb.WaitMetadataRequest) (
 		}
 		topics[i] = id
 	}
-	im, err := rs.b.applied.wait(ctx, func(im *image.Image) bool {
-		if im.Offset() < image.MetadataOffset(r.MetadataOffset) {
-			return false
+	for {
+		im, changed := rs.b.applied.watch()
+		if im.Offset() >= image.MetadataOffset(r.MetadataOffset) && !rs.b.replicas.holdsAny(topics, changed) {
+			return im.Offset(), nil
 		}
-		if len(topics) == 0 {
-			return true
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return im.Offset(), ctx.Err()
 		}
-		held := rs.b.replicas.held()
-		return !slices.ContainsFunc(topics, func(t image.TopicID) bool { return held[t].held })
-	})
-	return im.Offset(), err
+	}
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/quorate/quorate/fsm/image"
 )
@@ -14,8 +15,8 @@ func (b *Broker) Ready() (ok bool, reason string) {
 	}
 	switch v.state {
 	case StateRunning:
-		if v.fenced {
-			return false, withError("the broker is fenced", v.lastError)
+		if why := b.whyNotServing(v); why != "" {
+			return false, why
 		}
 		return true, "ready"
 	case StateNotRunning:
@@ -30,6 +31,24 @@ func (b *Broker) Ready() (ok bool, reason string) {
 	default:
 		return false, "shutting down: " + v.state.String()
 	}
+}
+
+// whyNotServing tells why a running broker leads nothing: the metadata knows, or no controller has been heard for so long that it would
+// have fenced it. Empty if it serves.
+func (b *Broker) whyNotServing(v lifecycleView) string {
+	known, ok := b.newest.image().Broker(b.cfg.ID)
+	silence := b.lifecycle.now().Sub(v.heardAt)
+	switch {
+	case !ok:
+		return fmt.Sprintf("broker %d is not registered any more, it was unregistered while it ran: start it again to register it anew, or leave it stopped", b.cfg.ID)
+	case known.Epoch != v.epoch:
+		return fmt.Sprintf("broker %d is registered by another process, with broker epoch %d; this one has %d: stop one of the two", b.cfg.ID, known.Epoch, v.epoch)
+	case v.fenced || known.Fenced:
+		return withError("the broker is fenced", v.lastError)
+	case silence > b.cfg.SessionTimeout:
+		return withError(fmt.Sprintf("no controller has answered a heartbeat for %v, so the broker counts as fenced", silence.Round(time.Millisecond)), v.lastError)
+	}
+	return ""
 }
 
 // Notice says what an operator should know although the broker serves; empty for nothing.

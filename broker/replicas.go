@@ -43,6 +43,7 @@ type replicas struct {
 	taken atomic.Pointer[image.Image]
 	// deletions is what is being removed, or could not be.
 	deletions *deletions
+	heldNow   heldNow
 
 	mu     sync.RWMutex
 	hosted map[image.PartitionID]*hostedReplica

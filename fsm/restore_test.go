@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/quorate/quorate/fsm/snapshot"
 )
 
@@ -34,12 +36,25 @@ func persist(t testing.TB, f *FSM) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer s.Release()
+	return persisted(t, s)
+}
+
+func persisted(t testing.TB, s raft.FSMSnapshot) []byte {
+	t.Helper()
 	sink := &memorySink{failAfter: -1}
 	if err := s.Persist(sink); err != nil || !sink.closed {
-		t.Fatalf("persist: %v", err)
+		t.Errorf("persist: %v", err)
 	}
-	s.Release()
 	return sink.Bytes()
+}
+
+// restoreFrom restores a snapshot into a state machine.
+func restoreFrom(t testing.TB, s raft.FSMSnapshot, to *FSM) {
+	t.Helper()
+	if err := to.Restore(io.NopCloser(bytes.NewReader(persisted(t, s)))); err != nil {
+		t.Error(err)
+	}
 }
 
 func restoreInto(t testing.TB, from, to *FSM) {

@@ -1,30 +1,34 @@
 package quorum
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
-	"github.com/quorate/quorate/quorum/controller"
 )
 
-// asideMembershipsMin is the number of ISR memberships from which a decision about them is made beside the loop. Less than that
-// takes a few milliseconds.
-const asideMembershipsMin = 1000
+// asideItemsMin is the number of partitions, topics or configs from which a decision about them is made beside the loop. Less
+// than that takes a few milliseconds.
+const asideItemsMin = 1000
 
 // aside is a large decision that is made, encoded and replayed on a goroutine of its own, so that heartbeats do not wait
 // for it. Nothing else that writes is decided meanwhile: what comes waits in order, the decision stands on the newest
 // pending image as any other does, and the whole of it enters that image at once.
 type aside struct {
-	claim *claim
-	op    *operation
-	// about are the brokers whose partitions it is about; their own heartbeats wait, too.
+	op *operation
+	// about are the brokers whose registration it changes; their own heartbeats wait, too.
 	about []image.BrokerID
+	// stood is the image that it stands on.
+	stood *image.Image
+	// behind are answers that rest on it although others were asked: on what was decided before and on what follows from that.
+	behind []parked
 	// done is closed when what follows is there: the decision, and the claim as it leaves it.
 	done    chan struct{}
 	plan    plan
 	err     error
+	told    explanation
 	scratch claim
 }
 
@@ -32,7 +36,7 @@ type aside struct {
 func (l *loop) decideAside(op *operation, about []image.BrokerID) {
 	c := l.claim
 	l.close(c) // what is open goes its own way
-	a := &aside{claim: c, op: op, about: about, done: make(chan struct{}), scratch: *c}
+	a := &aside{op: op, about: about, stood: c.pending, done: make(chan struct{}), scratch: *c}
 	a.scratch.ready = nil
 	own := rand.New(rand.NewPCG(l.rand.Uint64(), l.rand.Uint64()))
 	v := l.view()
@@ -41,7 +45,9 @@ func (l *loop) decideAside(op *operation, about []image.BrokerID) {
 	l.metrics.OperationsDecided.Add(1)
 	l.asides.Go(func() {
 		defer close(a.done)
+		l.env.At("controller.aside." + op.cause.GetName())
 		if a.plan = op.decide(v); a.plan.err == nil {
+			a.told = explain(a.plan, a.stood)
 			a.err = l.append(&a.scratch, op.cause, a.plan)
 		}
 	})
@@ -51,14 +57,25 @@ func (l *loop) decideAside(op *operation, about []image.BrokerID) {
 func (l *loop) onAside() {
 	a, c := l.aside, l.claim
 	l.aside = nil
+	defer func() {
+		for _, p := range a.behind {
+			l.parkBehind(p)
+		}
+	}()
 	for _, err := range []error{a.plan.err, a.err} {
 		if err != nil {
 			a.op.answer(result{err: err})
 			return
 		}
 	}
-	l.explain(a.op.cause, a.plan, c.pending)
 	s := &a.scratch
+	if c.pending != a.stood || c.sequence+uint64(len(s.ready)) != s.sequence {
+		l.fatal(fmt.Errorf("quorum: the decision %s was made on the image at offset %d, and the pending one is at %d",
+			a.op.cause.GetName(), a.stood.Offset(), c.pending.Offset()))
+		a.op.answer(result{err: ErrOutcomeUnknown})
+		return
+	}
+	l.tell(a.op.cause, a.told)
 	c.open, c.ready = s.open, append(c.ready, s.ready...)
 	c.sequence, c.base, c.chain, c.timeMs, c.pending = s.sequence, s.base, s.chain, s.timeMs, s.pending
 	if a.plan.liveness != nil {
@@ -68,17 +85,47 @@ func (l *loop) onAside() {
 	l.settle(a.op, a.plan)
 }
 
-// meanwhile takes what comes while a large decision is made: heartbeats that change nothing are answered, all else waits.
+// parkBehind parks an answer behind the large decision that is under way, if there is one.
+func (l *loop) parkBehind(p parked) {
+	if l.aside != nil {
+		l.aside.behind = append(l.aside.behind, p)
+		return
+	}
+	l.park(p)
+}
+
+// dropAside ends a large decision together with its claim; its goroutine ends by itself. What it leaves behind may be in the log.
+func (l *loop) dropAside() {
+	a := l.aside
+	if a == nil {
+		return
+	}
+	l.aside = nil
+	a.op.answer(result{err: ErrNotActive})
+	for _, p := range a.behind {
+		p.answer(result{err: ErrOutcomeUnknown})
+	}
+}
+
+// meanwhile takes what comes while nothing that writes can be decided, for a large decision is made or the log is behind: heartbeats
+// that change nothing are answered, all else waits in order.
 func (l *loop) meanwhile(op *operation) {
-	c := l.claim
-	if r := op.beat; r != nil && !slices.Contains(l.aside.about, image.BrokerID(r.GetBrokerId())) && c.restsOnCommitted(r) && !op.isLate(l.env.Now()) {
-		if p := op.decide(l.view()); p.err == nil && len(p.records) == 0 {
-			l.metrics.OperationsDecided.Add(1)
-			l.settle(op, p)
-			return
+	if op.beat != nil && l.isOfNobodyAside(op.beat) && l.claim.restsOnCommitted(op.beat) && !op.isLate(l.env.Now()) {
+		v := l.view()
+		if op.extent == nil || op.extent(v).Items < asideItemsMin {
+			if p := op.decide(v); p.err == nil && len(p.records) == 0 {
+				l.metrics.OperationsDecided.Add(1)
+				l.settle(op, p)
+				return
+			}
 		}
 	}
 	l.waiting = append(l.waiting, op)
+}
+
+// isOfNobodyAside tells whether the large decision that is made, if there is one, leaves the sender as it is.
+func (l *loop) isOfNobodyAside(r *controllerpb.BrokerHeartbeatRequest) bool {
+	return l.aside == nil || !slices.Contains(l.aside.about, image.BrokerID(r.GetBrokerId()))
 }
 
 // restsOnCommitted tells whether the answer to a heartbeat that changes nothing rests on committed records only: the broker's
@@ -99,20 +146,32 @@ func (l *loop) asideDone() <-chan struct{} {
 	return l.aside.done
 }
 
+// writes tells whether a decision that writes can be made.
+func (l *loop) writes() bool { return l.aside == nil && l.claim.hasRoom() }
+
 // takes tells whether a request may be taken from the queue.
 func (l *loop) takes() bool {
 	switch {
 	case l.claim == nil, l.paused != nil:
 		return false
-	case l.aside != nil:
-		return len(l.waiting) < operationsQueuedMax
+	case l.writes():
+		return len(l.waiting) == 0 // those go first
 	}
-	return l.claim.hasRoom()
+	return len(l.waiting) < operationsQueuedMax
 }
 
-// nextWaiting takes the oldest request that waited for a large decision.
+// take decides a request, or lets it wait.
+func (l *loop) take(op *operation) {
+	if l.writes() {
+		l.decide(op)
+		return
+	}
+	l.meanwhile(op)
+}
+
+// nextWaiting takes the oldest request that waited, if it can be decided now.
 func (l *loop) nextWaiting() (op *operation, ok bool) {
-	if len(l.waiting) == 0 || l.aside != nil || !l.takes() {
+	if !l.goesOn() {
 		return nil, false
 	}
 	op = l.waiting[0]
@@ -120,22 +179,18 @@ func (l *loop) nextWaiting() (op *operation, ok bool) {
 	return op, true
 }
 
-// largeOf returns the brokers among ids if they have so many ISR memberships that a decision about them is large.
-func largeOf(v controller.View, ids ...image.BrokerID) []image.BrokerID {
-	memberships := 0
-	for _, id := range ids {
-		memberships += v.Image.ISRCount(id)
-	}
-	if memberships < asideMembershipsMin {
-		return nil
-	}
-	return ids
+// goesOn tells whether there is a request that waited and can be decided now.
+func (l *loop) goesOn() bool {
+	return len(l.waiting) > 0 && l.claim != nil && l.paused == nil && l.writes()
 }
 
-// leaving returns the sender of a heartbeat that wants to leave if that is a large decision.
-func leaving(v controller.View, r *controllerpb.BrokerHeartbeatRequest) []image.BrokerID {
-	if !r.GetWantFence() && !r.GetWantShutDown() {
-		return nil
+// closedNow is closed.
+var closedNow = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// waited is closed if there is a request that waited and can be decided now.
+func (l *loop) waited() <-chan struct{} {
+	if l.goesOn() {
+		return closedNow
 	}
-	return largeOf(v, image.BrokerID(r.GetBrokerId()))
+	return nil
 }

@@ -70,9 +70,11 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 		var answered []string
 		decided, began := make(chan struct{}), l.env.Now()
 		fenced := true
-		l.decide(&operation{
+		l.take(&operation{
 			ctx: t.Context(), cause: &metadatapb.Cause{Name: "SessionExpired"},
-			large: func(controller.View) []image.BrokerID { return []image.BrokerID{1} },
+			extent: func(controller.View) controller.Extent {
+				return controller.Extent{Items: asideItemsMin, Brokers: []image.BrokerID{1}}
+			},
 			decide: func(v controller.View) plan {
 				<-decided
 				liveness := v.Liveness.Settled(1, 11)
@@ -86,7 +88,7 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 			t.Fatal("the decision is not made beside the loop")
 		}
 		time.Sleep(time.Millisecond)
-		l.decide(beat(t, &answered, 2, false))
+		l.take(beat(t, &answered, 2, false))
 		if len(answered) != 1 {
 			t.Fatal("a heartbeat waits")
 		}
@@ -97,10 +99,10 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 			return plan{}
 		}
 		for range 2 {
-			l.decide(&operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Look"}, decide: look, answer: func(result) {}})
+			l.take(&operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Look"}, decide: look, answer: func(result) {}})
 		}
-		l.decide(beat(t, &answered, 1, false))
-		l.decide(beat(t, &answered, 2, true))
+		l.take(beat(t, &answered, 1, false))
+		l.take(beat(t, &answered, 2, true))
 		if len(answered) != 1 || len(seen) != 0 || len(l.waiting) != 4 || l.claim.pending.Offset() != 10 {
 			t.Fatalf("answered %v, seen %v, %d wait", answered, seen, len(l.waiting))
 		}
@@ -137,17 +139,46 @@ func TestLargeDecisionOfAnEndedClaim(t *testing.T) {
 				refused++
 			}
 		}
-		l.decide(&operation{
+		l.take(&operation{
 			ctx: t.Context(), cause: &metadatapb.Cause{Name: "SessionExpired"}, answer: count,
-			large:  func(controller.View) []image.BrokerID { return []image.BrokerID{1} },
+			extent: func(controller.View) controller.Extent {
+				return controller.Extent{Items: asideItemsMin, Brokers: []image.BrokerID{1}}
+			},
 			decide: func(controller.View) plan { <-decided; return plan{} },
 		})
-		l.decide(&operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Look"}, answer: count, decide: func(controller.View) plan { return plan{} }})
+		l.take(&operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Look"}, answer: count, decide: func(controller.View) plan { return plan{} }})
 		l.renounce("the test says so")
 		if refused != 2 || l.aside != nil || len(l.waiting) != 0 {
 			t.Errorf("%d refused, %d wait", refused, len(l.waiting))
 		}
 		close(decided)
 		l.asides.Wait()
+	})
+}
+
+// While the log is behind and nothing more is decided, heartbeats that change nothing are answered all the same; what else comes is
+// decided in order as soon as there is room.
+func TestHeartbeatsDoNotWaitForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := asideLoop(t)
+		l.claim.ready = make([]*proposal, entriesReadyMax)
+		var answered []string
+		looked := 0
+		look := &operation{ctx: t.Context(), cause: &metadatapb.Cause{Name: "Look"}, decide: func(controller.View) plan { looked++; return plan{} }, answer: func(result) {}}
+		l.queue <- beat(t, &answered, 2, false)
+		l.queue <- look
+		l.queue <- beat(t, &answered, 1, false)
+		l.onOperation(look)
+		if len(answered) != 2 || looked != 0 || len(l.waiting) != 2 || l.goesOn() {
+			t.Fatalf("%d heartbeats answered, %d requests decided, %d wait", len(answered), looked, len(l.waiting))
+		}
+		l.claim.ready = nil
+		if l.takes() || l.waited() == nil {
+			t.Error("what comes now goes before what waits")
+		}
+		op, _ := l.nextWaiting()
+		if l.onOperation(op); looked != 2 || !l.takes() {
+			t.Errorf("%d requests decided with room", looked)
+		}
 	})
 }

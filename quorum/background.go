@@ -35,31 +35,30 @@ func (l *loop) electInBackground() {
 	c := l.claim
 	if l.cfg.LeaderRebalance && l.ticks >= c.rounds.balanceAt && c.hasRoom() {
 		settle := min(l.cfg.ImbalanceCheckInterval, settleMax)
-		c.rounds.balanceAt = l.ticks + l.round("BalanceLeaders", l.cfg.ImbalanceCheckInterval,
+		l.round("BalanceLeaders", &c.rounds.balanceAt, l.cfg.ImbalanceCheckInterval, controller.BalanceLeadersExtent,
 			func(v controller.View) (controller.Decision[controller.BackgroundElections], error) {
 				return controller.BalanceLeaders(v, settle)
 			})
 	}
-	if l.ticks >= c.rounds.uncleanAt && c.pending.LeaderlessCount() > 0 && c.hasRoom() {
-		c.rounds.uncleanAt = l.ticks + l.round("ElectUnclean", l.cfg.UncleanCheckInterval, controller.ElectUnclean)
+	if l.aside == nil && l.ticks >= c.rounds.uncleanAt && c.pending.LeaderlessCount() > 0 && c.hasRoom() {
+		l.round("ElectUnclean", &c.rounds.uncleanAt, l.cfg.UncleanCheckInterval, controller.ElectUncleanExtent, controller.ElectUnclean)
 	}
 }
 
-// round decides one round and returns the number of ticks to the next one.
-func (l *loop) round(name string, interval time.Duration,
+// round decides one round and sets the tick of the next one: an interval away, or soon after a round that left some over has
+// been committed.
+func (l *loop) round(name string, next *uint64, interval time.Duration, extent func(controller.View) controller.Extent,
 	decide func(controller.View) (controller.Decision[controller.BackgroundElections], error),
-) uint64 {
-	more := false
+) {
+	*next = l.ticks + ticksOf(interval)
 	l.decideOwn(&operation{
-		cause: &metadatapb.Cause{Name: name},
-		decide: func(v controller.View) plan {
-			d, err := decide(v)
-			more = d.Response.More
-			return planOf(d, err)
+		cause:  &metadatapb.Cause{Name: name},
+		decide: func(v controller.View) plan { return planOf(decide(v)) },
+		extent: extent,
+		answer: func(r result) {
+			if done, ok := r.response.(controller.BackgroundElections); ok && done.More {
+				*next = min(*next, l.ticks+ticksOf(roundPause))
+			}
 		},
 	})
-	if more {
-		return ticksOf(roundPause)
-	}
-	return ticksOf(interval)
 }

@@ -129,12 +129,13 @@ func (l *loop) onClaimed(out raftnode.Outcome) {
 	l.decideOwn(&operation{
 		cause:  &metadatapb.Cause{Name: "Activate"},
 		decide: func(v controller.View) plan { return planOf(controller.Activate(v)) },
+		extent: controller.ActivateExtent,
 	})
 	if l.claim == nil {
 		return
 	}
 	l.publishSoft()
-	l.active.Store(&activity{controllerEpoch: image.ControllerEpoch(claimed.Term), since: now})
+	l.active.Store(&activity{controllerEpoch: image.ControllerEpoch(claimed.Term), since: now, ended: make(chan struct{})})
 	l.logger.Info("active controller", "controllerEpoch", claimed.Term, "claimIndex", claimed.Index,
 		"metadataOffset", int64(claimed.Image.Offset()), "chain", claimed.Image.Chain().String())
 }
@@ -173,14 +174,13 @@ func (l *loop) renounce(why string) {
 	if c == nil {
 		return
 	}
-	l.active.Store(nil)
+	if was := l.active.Swap(nil); was != nil {
+		close(was.ended)
+	}
 	l.soft.Store(nil)
 	l.claim = nil
 	l.logger.Info("renounced", "controllerEpoch", c.term, "why", why, "inFlight", len(c.sent))
-	if l.aside != nil {
-		l.aside.op.answer(result{err: ErrNotActive})
-		l.aside = nil // it ends by itself
-	}
+	l.dropAside()
 	for _, op := range l.waiting {
 		op.answer(result{err: ErrNotActive})
 	}
@@ -269,15 +269,16 @@ func (l *loop) beginTurn() {
 	l.claim.liveness = next
 }
 
-// expireSessions fences the brokers that were silent for a session, all in one decision.
+// expireSessions fences the brokers that were silent for a session, as many as one decision may be about. The others follow at
+// the next ticks, when there is room: what waits, and the log, have their turns in between.
 func (l *loop) expireSessions() {
-	if !controller.HasStale(l.view()) {
+	if !l.claim.hasRoom() || !controller.HasStale(l.view()) {
 		return
 	}
 	l.decideOwn(&operation{
 		cause:  &metadatapb.Cause{Name: "SessionExpired"},
 		decide: func(v controller.View) plan { return planOf(controller.FenceStaleBrokers(v)) },
-		large:  func(v controller.View) []image.BrokerID { return largeOf(v, controller.StaleBrokers(v)...) },
+		extent: controller.FenceStaleBrokersExtent,
 	})
 }
 

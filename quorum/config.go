@@ -144,6 +144,8 @@ func (c *Config) Validate() error {
 		return errors.New("quorum: Env, Logger and Fatal must be set")
 	case c.SessionTimeout <= c.HeartbeatInterval:
 		return fmt.Errorf("quorum: SessionTimeout %v is not larger than HeartbeatInterval %v", c.SessionTimeout, c.HeartbeatInterval)
+	case c.Limits.BytesMax > entryBytesMax:
+		return fmt.Errorf("quorum: Limits.BytesMax is %d, an atomic decision has to fit one entry of at most %d bytes", c.Limits.BytesMax, entryBytesMax)
 	}
 	return nil
 }

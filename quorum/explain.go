@@ -13,24 +13,44 @@ import (
 // thousands of partitions; the log of metadata has them all.
 const explainedChangesMax = 20
 
-// explain tells the operator what was decided and why: the reasons, then the partitions that change, each with its own.
-func (l *loop) explain(cause *metadatapb.Cause, p plan, im *image.Image) {
+// explanation is what the operator is told of a decision: the reasons, then the partitions that change, each with its own.
+type explanation struct {
+	reasons []string
+	// shown are the first of all changes.
+	shown   []shownChange
+	changes int
+}
+
+type shownChange struct{ partition, reason, record string }
+
+// explain puts a decision on an image into words.
+func explain(p plan, im *image.Image) explanation {
+	var x explanation
 	for _, r := range p.reasons {
-		l.logger.Info("decided", "cause", cause.GetName(), "principal", cause.GetPrincipal(), "what", r.String())
+		x.reasons = append(x.reasons, r.String())
 	}
-	changes := 0
 	for _, r := range p.records {
 		change := r.GetPartitionChange()
 		if change == nil {
 			continue
 		}
-		if changes++; changes <= explainedChangesMax {
-			l.logger.Info("partition changes", "cause", cause.GetName(), "partition", partitionName(im, change),
-				"reason", reasonName(change.GetReason()), "record", record.String(r))
+		if x.changes++; x.changes <= explainedChangesMax {
+			x.shown = append(x.shown, shownChange{partitionName(im, change), reasonName(change.GetReason()), record.String(r)})
 		}
 	}
-	if changes > explainedChangesMax {
-		l.logger.Info("more partitions change", "cause", cause.GetName(), "changes", changes, "shown", explainedChangesMax)
+	return x
+}
+
+// tell tells the operator what was decided and why.
+func (l *loop) tell(cause *metadatapb.Cause, x explanation) {
+	for _, r := range x.reasons {
+		l.logger.Info("decided", "cause", cause.GetName(), "principal", cause.GetPrincipal(), "what", r)
+	}
+	for _, c := range x.shown {
+		l.logger.Info("partition changes", "cause", cause.GetName(), "partition", c.partition, "reason", c.reason, "record", c.record)
+	}
+	if x.changes > len(x.shown) {
+		l.logger.Info("more partitions change", "cause", cause.GetName(), "changes", x.changes, "shown", len(x.shown))
 	}
 }
 

@@ -11,21 +11,34 @@ import (
 	"github.com/quorate/quorate/quorum/raftnode"
 )
 
-// EntryOfThisClaim is the entry that the active controller would propose next, as a submitter that is late would still hold it.
-func (n *Node) EntryOfThisClaim(t *testing.T) []byte {
+// LateEntry is an entry that the active controller would have proposed next, as a submitter that is late still holds it.
+type LateEntry struct{ header record.EntryHeader }
+
+// EntryOfThisClaim is the one of the present claim.
+func (n *Node) EntryOfThisClaim(t *testing.T) LateEntry {
 	t.Helper()
-	var header record.EntryHeader
+	var late LateEntry
 	_, err := n.loop.do(t.Context(), &operation{
 		ctx: context.Background(), cause: &metadatapb.Cause{Name: "Look"},
 		decide: func(controller.View) plan {
 			c := n.loop.claim
-			header = record.EntryHeader{ClaimIndex: c.index, Term: c.term, Sequence: c.sequence, BaseOffset: c.base, Chain: c.chain, TimeMs: c.timeMs}
+			late.header = record.EntryHeader{ClaimIndex: c.index, Term: c.term, Sequence: c.sequence, BaseOffset: c.base, Chain: c.chain, TimeMs: c.timeMs}
 			return plan{}
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return late
+}
+
+// Term is that of its claim.
+func (l LateEntry) Term() uint64 { return l.header.Term }
+
+// Encode is the entry as of a term: another one than its own stands for a claim that was made twice in one.
+func (l LateEntry) Encode(t *testing.T, term uint64) []byte {
+	t.Helper()
+	l.header.Term = term
 	value := "late"
 	decision, err := record.EncodeDecision(&metadatapb.Decision{
 		Cause: &metadatapb.Cause{Name: "Late"},
@@ -36,7 +49,7 @@ func (n *Node) EntryOfThisClaim(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, _ := record.EncodeEntry(header, [][]byte{decision})
+	data, _ := record.EncodeEntry(l.header, [][]byte{decision})
 	return data
 }
 

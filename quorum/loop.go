@@ -41,6 +41,8 @@ type stateMachine interface {
 type activity struct {
 	controllerEpoch image.ControllerEpoch
 	since           time.Time
+	// ended is closed when the role has ended.
+	ended chan struct{}
 }
 
 // loop is the active controller: one goroutine that owns the pending image and decides in order.
@@ -106,16 +108,11 @@ func (l *loop) run(ctx context.Context) {
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
 	for {
-		if op, ok := l.nextWaiting(); ok {
-			l.beginTurn()
-			l.onOperation(op)
-			l.flush()
-		}
 		queue := l.queue
 		if l.claim == nil {
 			l.refuseQueued()
 		}
-		if !l.takes() || len(l.waiting) > 0 && l.aside == nil {
+		if !l.takes() {
 			queue = nil
 		}
 		select {
@@ -132,6 +129,11 @@ func (l *loop) run(ctx context.Context) {
 		case op := <-queue:
 			l.beginTurn()
 			l.onOperation(op)
+		case <-l.waited():
+			l.beginTurn()
+			if op, ok := l.nextWaiting(); ok {
+				l.onOperation(op)
+			}
 		case out := <-l.waiter.Outcomes():
 			l.onOutcome(out)
 		case <-l.asideDone():
@@ -150,13 +152,16 @@ func (l *loop) run(ctx context.Context) {
 // callers ask as fast as they are answered: commits, leadership and sessions have their turns too.
 func (l *loop) onOperation(op *operation) {
 	for decided := 1; ; decided++ {
-		l.decide(op)
-		if !l.takes() || decided == operationsPerTurnMax {
+		l.take(op)
+		if decided == operationsPerTurnMax {
 			return
 		}
 		var waited bool
 		if op, waited = l.nextWaiting(); waited {
 			continue
+		}
+		if !l.takes() {
+			return
 		}
 		select {
 		case op = <-l.queue:

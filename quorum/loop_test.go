@@ -144,6 +144,7 @@ func TestConfigValidateNamesTheField(t *testing.T) {
 		"DataDir":        func(c *Config) { c.DataDir = "" },
 		"Fatal":          func(c *Config) { c.Fatal = nil },
 		"SessionTimeout": func(c *Config) { c.SessionTimeout = time.Second },
+		"BytesMax":       func(c *Config) { c.Limits.BytesMax = entryBytesMax + 1 },
 	} {
 		bad := good
 		change(&bad)

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/history"
+	"github.com/quorate/quorate/quorum/raftnode"
 )
 
 // recentImagesMax and recentRecordsMax bound the images kept for reads at an offset, by their number and by the records
@@ -28,6 +29,8 @@ const (
 type machine struct {
 	*fsm.FSM
 	claim atomic.Pointer[lastClaim]
+	// claimed tells that a claim was applied.
+	claimed raftnode.Signal
 	// history gets what was applied; nil: none is kept.
 	history *history.History
 
@@ -108,6 +111,7 @@ func (m *machine) noteClaim(l *raft.Log, r fsm.ClaimResult) {
 		return // the FSM has just applied it as a claim
 	}
 	m.claim.Store(&lastClaim{NodeID: image.BrokerID(c.Claim.GetNodeId()), Term: r.Term, Listeners: c.Claim.GetListeners()})
+	m.claimed.Tell()
 }
 
 // noteImage keeps an image. The caller holds the lock.
@@ -125,10 +129,28 @@ func (m *machine) noteImage(im *image.Image) {
 	m.recent = append(m.recent, im)
 }
 
+// imageAtOnce is imageAt for who must not wait while entries are applied: it finds nothing then.
+func (m *machine) imageAtOnce(offset image.MetadataOffset) (im *image.Image, ok bool) {
+	if im := m.Image(); im.Offset() == offset {
+		return im, true
+	}
+	if !m.mu.TryLock() {
+		return nil, false
+	}
+	defer m.mu.Unlock()
+	im, _, ok = m.find(offset)
+	return im, ok
+}
+
 // imageAt returns the image that stands at exactly the offset, if it is kept, and the oldest offset that is.
 func (m *machine) imageAt(offset image.MetadataOffset) (im *image.Image, oldest image.MetadataOffset, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.find(offset)
+}
+
+// find is imageAt for a caller that holds the lock.
+func (m *machine) find(offset image.MetadataOffset) (im *image.Image, oldest image.MetadataOffset, ok bool) {
 	if len(m.recent) == 0 {
 		im := m.Image()
 		return im, im.Offset(), im.Offset() == offset

@@ -80,4 +80,15 @@ func TestImageIsKeptWhenItsOffsetIsSeen(t *testing.T) {
 	if _, oldest, ok := m.imageAt(0); ok || oldest != entries-recentImagesMax {
 		t.Errorf("offset 0 kept: %v, oldest %d", ok, oldest)
 	}
+	if _, ok := m.imageAtOnce(entries - 2); !ok {
+		t.Error("the image before the newest is not found at once")
+	}
+	m.mu.Lock() // as while entries are applied
+	defer m.mu.Unlock()
+	if im, ok := m.imageAtOnce(entries - 1); !ok || im != m.Image() {
+		t.Error("the newest image is not found at once")
+	}
+	if _, ok := m.imageAtOnce(entries - 2); ok {
+		t.Error("an older image is found while entries are applied")
+	}
 }

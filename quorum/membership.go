@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -19,40 +20,66 @@ const (
 	// quorumCheckMax is how long voters may take to show that they have caught up with what is committed now. The library
 	// sends them something every few milliseconds, so only those that do not answer take so long.
 	quorumCheckMax = time.Second
-	// quorumCheckInterval is how often they are looked at meanwhile.
-	quorumCheckInterval = 20 * time.Millisecond
-	// probeMax bounds the question who listens at a RAFT address.
+	// probeMax bounds the question whether a voter answers that has just done so.
 	probeMax = time.Second
+	// probeNewcomerMax bounds the question who listens at a newcomer's RAFT address, which may be starting or paused.
+	probeNewcomerMax = 5 * time.Second
 	// configurationChangeMax bounds one change of the Raft configuration.
 	configurationChangeMax = 10 * time.Second
 )
 
-// membershipChange is the change of the quorum that is under way.
+// membershipChange is a change of the quorum that is under way.
 type membershipChange struct {
 	what  string
 	since time.Time
+	// own: nobody asked for it, the keeper of the membership finishes what was left. It is over within configurationChangeMax,
+	// and requests wait for it.
+	own bool
+	// over is closed when it has ended.
+	over chan struct{}
 }
 
 // beginChange takes the place of the one change that may be under way: each is decided on the quorum that the one before
 // has left.
-func (n *Node) beginChange(what string) (end func(), err error) {
-	c := &membershipChange{what: what, since: n.cfg.Env.Now()}
-	if !n.changing.CompareAndSwap(nil, c) {
-		other := "another change of the quorum"
-		if under := n.changing.Load(); under != nil {
-			other = "`" + under.what + "`, since " + n.cfg.Env.Now().Sub(under.since).Round(time.Second).String() + ","
+func (n *Node) beginChange(ctx context.Context, what string) (end func(), err error) {
+	for {
+		end, other := n.tryChange(what, false)
+		switch {
+		case end != nil:
+			return end, nil
+		case other == nil:
+			continue // it has just ended
+		case !other.own:
+			return nil, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+				"`%s`, since %v, is under way, and one change of the quorum is made at a time: try again when it has ended",
+				other.what, n.cfg.Env.Now().Sub(other.since).Round(time.Second))
 		}
-		return nil, controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
-			"%s is under way, and one change of the quorum is made at a time: try again when it has ended", other)
+		select {
+		case <-other.over:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return func() { n.changing.CompareAndSwap(c, nil) }, nil
+}
+
+// tryChange does so if the place is free, and tells else who has it.
+func (n *Node) tryChange(what string, own bool) (end func(), other *membershipChange) {
+	c := &membershipChange{what: what, since: n.cfg.Env.Now(), own: own, over: make(chan struct{})}
+	if !n.changing.CompareAndSwap(nil, c) {
+		return nil, n.changing.Load()
+	}
+	return func() {
+		n.changing.Store(nil)
+		close(c.over)
+	}, nil
 }
 
 // quorumNow is the Raft configuration with what this node, which leads it, knows of its members. Voters that answer are
 // given a moment to catch up with what is committed now.
 func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Configuration, error) {
 	q := controller.Quorum{Active: n.cfg.NodeID}
-	if n.loop.active.Load() == nil {
+	active := n.loop.active.Load()
+	if active == nil {
 		return q, raftnode.Configuration{}, ErrNotActive
 	}
 	conf, err := n.raft.GetConfiguration()
@@ -60,7 +87,7 @@ func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Confi
 		return q, conf, err
 	}
 	asked := level{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
-	n.awaitVoters(ctx, conf, asked)
+	n.awaitVoters(ctx, active, conf, asked)
 	for _, s := range conf.Servers {
 		directory, err := image.ParseUUID(s.ID.DirectoryID)
 		if err != nil {
@@ -79,25 +106,32 @@ type level struct {
 	since time.Time
 }
 
-// awaitVoters returns when all voters are level, or a moment is over.
-func (n *Node) awaitVoters(ctx context.Context, conf raftnode.Configuration, want level) {
+// awaitVoters returns when all voters are level, or a moment is over, or the active role.
+func (n *Node) awaitVoters(ctx context.Context, active *activity, conf raftnode.Configuration, want level) {
 	ctx, cancel := context.WithTimeout(ctx, quorumCheckMax)
 	defer cancel()
-	ticker := time.NewTicker(quorumCheckInterval)
-	defer ticker.Stop()
-	for {
-		all := true
-		for _, s := range conf.Servers {
+	until(ctx, active.ended, n.raft.Heard(), func() bool {
+		return !slices.ContainsFunc(conf.Servers, func(s raftnode.Server) bool {
 			caughtUp, _ := n.hasCaughtUp(s.ID, want)
-			all = all && (caughtUp || !s.Voter)
-		}
-		if all {
-			return
+			return s.Voter && !caughtUp
+		})
+	})
+}
+
+// until looks at a condition whenever there is news, and tells whether it came to hold before the context ended, or what
+// ended stands for.
+func until(ctx context.Context, ended <-chan struct{}, news *raftnode.Signal, holds func() bool) bool {
+	for {
+		next := news.Watch()
+		if holds() {
+			return true
 		}
 		select {
-		case <-ticker.C:
+		case <-next:
+		case <-ended:
+			return false
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }
@@ -149,7 +183,7 @@ func configurationError(err error) error {
 // pendingChange is the refusal of a change that may still be made.
 func pendingChange(message string) error {
 	return client.RefusalStatus(codes.DeadlineExceeded, &controllerpb.RefusalDetail{
-		Error:          controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", message),
+		Error:          controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", controllerpb.Sentence(message)),
 		OutcomeUnknown: true,
 	}).Err()
 }

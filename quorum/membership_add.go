@@ -16,8 +16,6 @@ const (
 	catchUpMax = 10 * time.Minute
 	// catchUpMargin is kept of the caller's time, to take a newcomer out again and say so.
 	catchUpMargin = 2 * time.Second
-	// catchUpInterval is how often its progress is looked at.
-	catchUpInterval = 20 * time.Millisecond
 	// takeOutMax bounds taking a newcomer out again.
 	takeOutMax = 5 * time.Second
 )
@@ -33,7 +31,7 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 		return nil, ErrNotActive
 	}
 	if !r.GetValidateOnly() {
-		end, err := n.beginChange(fmt.Sprintf("quorum add %d", r.GetControllerId()))
+		end, err := n.beginChange(ctx, fmt.Sprintf("quorum add %d", r.GetControllerId()))
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +56,7 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 	if response.WasVoter {
 		return response, nil
 	}
-	if err := n.probe(m); err != nil || r.GetValidateOnly() {
+	if err := n.probe(ctx, m); err != nil || r.GetValidateOnly() {
 		return response, err
 	}
 	conf, err = n.admit(ctx, m, conf)
@@ -67,21 +65,30 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 }
 
 // probe asks who listens at a member's address. A quorum that counted on somebody who is not there would be a smaller one.
-func (n *Node) probe(m controller.QuorumMember) error {
-	err := n.raft.Probe(serverID(m), m.Address, probeMax)
+// The answer is awaited for probeNewcomerMax, or as long as the caller waits if that is less.
+func (n *Node) probe(ctx context.Context, m controller.QuorumMember) error {
+	bound := probeNewcomerMax
+	if deadline, ok := ctx.Deadline(); ok {
+		bound = min(bound, max(probeMax, deadline.Sub(n.cfg.Env.Now())-catchUpMargin))
+	}
+	err := n.raft.Probe(serverID(m), m.Address, bound)
 	var refused *raftnode.RefusedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonWrongCluster:
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID, "at %s listens %s, of another cluster: nothing was changed; %s",
-			m.Address, refused.Listener, refused.Action)
+			m.Address, refused.Listener, controllerpb.Sentence(refused.Action))
 	case errors.As(err, &refused) && refused.Reason == raftnode.ReasonSuperseded:
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "controller %s at %s cannot be added: nothing was changed; %s",
-			refused.To, m.Address, refused.Action)
+			refused.To, m.Address, controllerpb.Sentence(refused.Action))
 	case errors.As(err, &refused):
 		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, "at %s listens %s, not %s: nothing was changed; correct the address, the node id or the directory id",
 			m.Address, refused.Listener, refused.To)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+			"no controller answered at the RAFT address %s within %v, the limit: nothing was changed; see whether controller %v hangs or is paused and its host is reached, or correct the address", m.Address, bound.Round(100*time.Millisecond), m.ID)
 	}
 	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "no controller answers at the RAFT address %s: nothing was changed; start it, or correct the address (%v)", m.Address, err)
 }
@@ -100,11 +107,16 @@ func (n *Node) admit(ctx context.Context, m controller.QuorumMember, conf raftno
 	if err := n.awaitCatchUp(ctx, id); err != nil {
 		return conf, n.takeOut(m, err)
 	}
-	conf, err = n.configure(ctx, conf, func(ctx context.Context, index uint64) error {
-		return n.raft.AddVoter(ctx, id, m.Address, index)
+	return n.promote(ctx, m, conf)
+}
+
+// promote gives a newcomer that has caught up its vote.
+func (n *Node) promote(ctx context.Context, m controller.QuorumMember, conf raftnode.Configuration) (raftnode.Configuration, error) {
+	conf, err := n.configure(ctx, conf, func(ctx context.Context, index uint64) error {
+		return n.raft.AddVoter(ctx, serverID(m), m.Address, index)
 	})
 	if err == nil {
-		n.cfg.Logger.Info("a controller is a voter", "controller", int(m.ID), "directoryId", id.DirectoryID)
+		n.cfg.Logger.Info("a controller is a voter", "controller", int(m.ID), "directoryId", m.DirectoryID.String())
 	}
 	return conf, err
 }
@@ -128,30 +140,31 @@ func (n *Node) awaitCatchUp(ctx context.Context, id raftnode.ServerID) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		bound = min(bound, max(0, deadline.Sub(begun)-catchUpMargin))
 	}
-	timer := time.NewTimer(bound)
-	defer timer.Stop()
-	ticker := time.NewTicker(catchUpInterval)
-	defer ticker.Stop()
-	round, target := begun, n.raft.CommitIndex()
-	for {
-		p, _ := n.raft.Progress(id)
-		if p.Match > 0 && p.Match >= target {
-			if now().Sub(round) <= n.cfg.ElectionTimeout {
-				return nil
-			}
-			round, target = now(), n.raft.CommitIndex()
-		}
-		select {
-		case <-ticker.C:
-		case <-timer.C:
-			return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
-		case <-ctx.Done():
-			return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
-		}
-		if n.loop.active.Load() == nil {
-			return ErrOutcomeUnknown
-		}
+	active := n.loop.active.Load()
+	if active == nil {
+		return ErrOutcomeUnknown
 	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var p raftnode.Progress
+	round, target := begun, n.raft.CommitIndex()
+	follows := until(ctx, active.ended, n.raft.Heard(), func() bool {
+		if p, _ = n.raft.Progress(id); p.Match == 0 || p.Match < target {
+			return false
+		}
+		if now().Sub(round) <= n.cfg.ElectionTimeout {
+			return true
+		}
+		round, target = now(), n.raft.CommitIndex()
+		return false
+	})
+	switch {
+	case follows:
+		return nil
+	case ctx.Err() == nil:
+		return ErrOutcomeUnknown // not active any more
+	}
+	return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
 }
 
 // takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote. Who was a voter before, under
@@ -170,7 +183,7 @@ func (n *Node) takeOut(m controller.QuorumMember, why error) error {
 	}
 	what := becameOf(m, ok && known.Voter, err)
 	n.cfg.Logger.Warn("a controller did not catch up", "controller", int(m.ID), "why", why, "then", what)
-	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "controller %v did not catch up: %v; %s; see whether it runs, or give it more --timeout", m.ID, why, what)
+	return controllerpb.Refuse(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "controller %v did not catch up: %v; %s; see whether it runs, or give it more --timeout", m.ID, why, controllerpb.Sentence(what))
 }
 
 // becameOf says what became of a member that did not catch up. err is why it could not be taken out.

@@ -55,6 +55,15 @@ func add(t *testing.T, c *quorumtest.Cluster, m *quorumtest.Member) {
 	})
 }
 
+// awaitRegistered waits until a joiner has told the quorum of itself.
+func awaitRegistered(t *testing.T, c *quorumtest.Cluster, m *quorumtest.Member) {
+	t.Helper()
+	quorumtest.Eventually(t, fmt.Sprintf("%d is registered", m.ID), func() error {
+		_, err := operatorOf(c).AddController(soon(t), &controllerpb.AddControllerRequest{ControllerId: int32(m.ID), ValidateOnly: true})
+		return err
+	})
+}
+
 func remove(t *testing.T, c *quorumtest.Cluster, m *quorumtest.Member) *controllerpb.RemoveControllerResponse {
 	t.Helper()
 	r, err := operatorOf(c).RemoveController(within(t, 20*time.Second), &controllerpb.RemoveControllerRequest{ControllerId: int32(m.ID)})
@@ -156,17 +165,23 @@ func TestNobodyJoinsWhoDoesNotAnswer(t *testing.T) {
 			_, err := operatorOf(c).AddController(within(t, 10*time.Second), request)
 			return err
 		}
+		awaitRegistered(t, c, joiner)
 		refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: 1004, DirectoryId: directory, RaftAddress: "c9:9292"}),
 			controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "c9:9292", "nothing was changed")
-		refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: 1004, DirectoryId: other[:], RaftAddress: "c4:9292"}),
+		for _, id := range []int32{1004, 1009} { // nobody knows which feature levels they support
+			refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: id, DirectoryId: other[:], RaftAddress: "c4:9292"}),
+				controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "feature levels", "nothing was changed", "controller.quorum.bootstrap.servers")
+		}
+		fifth := c.NewJoiner(t, 4, 0)
+		c.Run(t, fifth)
+		awaitRegistered(t, c, fifth)
+		refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: 1005, DirectoryId: fifth.Config.DirectoryID.Bytes(), RaftAddress: "c4:9292"}),
 			controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, joiner.ServerID().String(), "nothing was changed")
-		refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: 1009, DirectoryId: other[:], RaftAddress: "c4:9292"}),
-			controllerpb.ErrorCode_ERROR_CODE_INVALID_VOTER_KEY, joiner.ServerID().String())
 		refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: 1004, DirectoryId: directory, RaftAddress: active.Config.RaftAddress}),
 			controllerpb.ErrorCode_ERROR_CODE_DUPLICATE_VOTER, "belongs to controller")
 		refusedWith(t, ask(&controllerpb.AddControllerRequest{ControllerId: int32(active.ID), DirectoryId: other[:], RaftAddress: "c4:9292"}),
 			controllerpb.ErrorCode_ERROR_CODE_DUPLICATE_VOTER, "remove it first")
-		c.AwaitVoters(t, []string{"1001", "1002", "1003"}, joiner)
+		c.AwaitVoters(t, []string{"1001", "1002", "1003"}, joiner, fifth)
 
 		// A dry run asks the address too, and changes nothing.
 		dry, err := operatorOf(c).AddController(soon(t), &controllerpb.AddControllerRequest{
@@ -175,7 +190,7 @@ func TestNobodyJoinsWhoDoesNotAnswer(t *testing.T) {
 		if err != nil || dry.GetWasVoter() {
 			t.Errorf("dry run: %v, %v", dry, err)
 		}
-		c.AwaitVoters(t, []string{"1001", "1002", "1003"}, joiner)
+		c.AwaitVoters(t, []string{"1001", "1002", "1003"}, joiner, fifth)
 
 		for _, m := range c.Members[:3] {
 			if m != active {
@@ -205,6 +220,7 @@ func TestJoinerThatNeverCatchesUpIsTakenOut(t *testing.T) {
 			return nil
 		}
 		begin(t, c, joiner)
+		awaitRegistered(t, c, joiner)
 		answer := make(chan error, 1)
 		go func() {
 			_, err := operatorOf(c).AddController(within(t, 6*time.Second), &controllerpb.AddControllerRequest{
@@ -302,7 +318,7 @@ func TestRecordedRemovalIsCarriedOutByTheNext(t *testing.T) {
 			_, err := c.Operator(t, next).AddController(within(t, 10*time.Second), &controllerpb.AddControllerRequest{
 				ControllerId: 1009, DirectoryId: other[:], RaftAddress: "c9:9292",
 			})
-			refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "c9:9292", "nothing was changed")
+			refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "nothing was changed")
 		}
 		c.Join(first)
 		third := c.Members[0]

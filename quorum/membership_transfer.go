@@ -14,8 +14,6 @@ const (
 	drainMax = 2 * time.Second
 	// successorMax is how long the next controller may take to be active.
 	successorMax = 5 * time.Second
-	// successorInterval is how often this node looks who is.
-	successorInterval = 10 * time.Millisecond
 )
 
 // TransferLeadership implements OperatorApi.
@@ -29,7 +27,7 @@ func (n *Node) transferLeadership(ctx context.Context, r *controllerpb.TransferL
 		return nil, ErrNotActive
 	}
 	if !r.GetValidateOnly() {
-		end, err := n.beginChange("quorum transfer")
+		end, err := n.beginChange(ctx, "quorum transfer")
 		if err != nil {
 			return nil, err
 		}
@@ -117,20 +115,14 @@ func notHandedOver(to controller.QuorumMember, err error) error {
 
 // awaitSuccessor returns when a controller has claimed the active role after an epoch.
 func (n *Node) awaitSuccessor(after image.ControllerEpoch) error {
-	timer := time.NewTimer(successorMax)
-	defer timer.Stop()
-	ticker := time.NewTicker(successorInterval)
-	defer ticker.Stop()
-	for {
-		if claim := n.fsm.claim.Load(); claim != nil && image.ControllerEpoch(claim.Term) > after {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-n.loop.stopped:
-			return ErrOutcomeUnknown
-		case <-timer.C:
-			return ErrOutcomeUnknown
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), successorMax)
+	defer cancel()
+	claimed := until(ctx, n.loop.stopped, &n.fsm.claimed, func() bool {
+		claim := n.fsm.claim.Load()
+		return claim != nil && image.ControllerEpoch(claim.Term) > after
+	})
+	if !claimed {
+		return ErrOutcomeUnknown
 	}
+	return nil
 }

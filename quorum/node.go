@@ -53,8 +53,12 @@ type Node struct {
 	replaying chan struct{}
 	// changing is the change of the quorum under way, nil for none.
 	changing atomic.Pointer[membershipChange]
+	// waits are the changes that the active controller's keeper of the membership has not finished yet; nil for none.
+	waits atomic.Pointer[[]membershipChange]
 	// refusedAsRemoved is set when the active controller refused this node's registration because it was removed.
 	refusedAsRemoved atomic.Bool
+	// removedNote is what this node, in this life or an earlier one, was told of its removal; nil: nothing.
+	removedNote atomic.Pointer[removedNote]
 	// hasReplayed is set when the node has applied the claim of a leader that it knows, and so everything before it.
 	hasReplayed atomic.Bool
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
@@ -139,6 +143,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close(), n.raft.Close())
 	}
+	n.readRemoved()
 	n.open.Store(true)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
@@ -261,6 +266,7 @@ func (n *Node) Register(r prometheus.Registerer) error {
 		"quorate_raft_applied_index":     func() float64 { return float64(n.fsm.AppliedIndex()) },
 		"quorate_raft_commit_index":      opened(n.raft.CommitIndex),
 		"quorate_raft_snapshots_damaged": func() float64 { return float64(n.raft.Metrics().SnapshotsDamaged.Load()) },
+		"quorate_raft_log_cuts":          func() float64 { return float64(n.raft.Metrics().LogCuts.Load()) },
 		"quorate_raft_snapshots_taken":   func() float64 { return float64(n.raft.Metrics().SnapshotsTaken.Load()) },
 		"quorate_raft_takeovers":         func() float64 { return float64(n.raft.Metrics().Takeovers.Load()) },
 		"quorate_controller_queue_depth": func() float64 { return float64(len(n.loop.queue)) },

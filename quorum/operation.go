@@ -17,8 +17,8 @@ type operation struct {
 	cause *metadatapb.Cause
 	// decide is nil for a read, which only waits for a committed image newer than its arrival.
 	decide func(controller.View) plan
-	// large returns the brokers that the decision is about if it is so large that it has to be made beside the loop. Nil: never.
-	large func(controller.View) []image.BrokerID
+	// extent estimates how large the decision is; a large one is made beside the loop. Nil: it is always small.
+	extent func(controller.View) controller.Extent
 	// beat is the request if it is a heartbeat.
 	beat *controllerpb.BrokerHeartbeatRequest
 	// answer is called exactly once, by the loop, and must not block.
@@ -63,7 +63,7 @@ func planOf[R any](d controller.Decision[R], err error) plan {
 	return plan{records: d.Records, atomic: d.Atomic, response: d.Response, reasons: d.Reasons, liveness: d.Liveness}
 }
 
-// submit puts a decision through the loop and waits for its commit. It may be called from any goroutine.
+// submit puts a small decision through the loop and waits for its commit. It may be called from any goroutine.
 func submit[R any](ctx context.Context, l *loop, cause *metadatapb.Cause, decide func(controller.View) (controller.Decision[R], error)) (R, *image.Image, error) {
 	return await[R](ctx, l, &operation{ctx: ctx, cause: cause, decide: func(v controller.View) plan { return planOf(decide(v)) }})
 }

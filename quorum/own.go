@@ -7,10 +7,16 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
-// decideOwn decides an operation that nobody asked for, and sets its context and its answer.
+// decideOwn decides an operation that nobody asked for, and sets its context. Its answer may be nil.
 func (l *loop) decideOwn(op *operation) {
-	name := op.cause.GetName()
-	op.ctx, op.answer = context.Background(), func(r result) { l.reportOwn(name, r.err) }
+	name, answer := op.cause.GetName(), op.answer
+	op.ctx = context.Background()
+	op.answer = func(r result) {
+		l.reportOwn(name, r.err)
+		if answer != nil {
+			answer(r)
+		}
+	}
 	l.decide(op)
 }
 

@@ -63,9 +63,9 @@ func (l *loop) decide(op *operation) {
 		c.parked++
 		return
 	}
-	if op.large != nil && !late {
-		if about := op.large(l.view()); len(about) > 0 {
-			l.decideAside(op, about)
+	if op.extent != nil && !late {
+		if x := op.extent(l.view()); x.Items >= asideItemsMin {
+			l.decideAside(op, x.Brokers)
 			return
 		}
 	}
@@ -75,7 +75,7 @@ func (l *loop) decide(op *operation) {
 		op.answer(result{err: p.err})
 		return
 	}
-	l.explain(op.cause, p, c.pending)
+	l.tell(op.cause, explain(p, c.pending))
 	if err := l.append(c, op.cause, p); err != nil {
 		op.answer(result{err: err})
 		return
@@ -101,7 +101,7 @@ func (l *loop) settle(op *operation, p plan) {
 	if p.then != nil {
 		l.decideOwn(p.then)
 	}
-	l.park(parked{response: p.response, answer: op.answer})
+	l.parkBehind(parked{response: p.response, answer: op.answer})
 }
 
 // park lets an answer wait for everything it may rest on: what was decided before it, committed or not.
@@ -152,7 +152,7 @@ func (l *loop) append(c *claim, cause *metadatapb.Cause, p plan) error {
 		if err != nil {
 			return fmt.Errorf("quorum: encode decision %s: %w", cause.GetName(), err)
 		}
-		if err := l.replay(c, data); err != nil {
+		if err := l.replay(c, cause, data); err != nil {
 			return err
 		}
 		c.open.decisions = append(c.open.decisions, data)
@@ -177,22 +177,18 @@ func prefixBelow(records []*metadatapb.Record, bytesMax int) []*metadatapb.Recor
 	return records
 }
 
-// replay decodes a decision as every other replica will and puts it into the pending image.
+// replay puts a decision into the pending image, from its bytes and by the function that every other replica uses.
 // A record that does not replay is a fault of the decision: the process must not go on from it.
-func (l *loop) replay(c *claim, data []byte) error {
-	d, err := record.DecodeDecision(data)
-	if err != nil {
-		l.fatal(fmt.Errorf("quorum: decode own decision: %w", err))
-		return err
-	}
+func (l *loop) replay(c *claim, cause *metadatapb.Cause, data []byte) error {
 	delta := c.pending.Fork()
 	offset := c.pending.Offset()
-	for _, r := range d.GetRecords() {
+	err := record.EachRecord(data, func(raw []byte) error {
 		offset++
-		if err := delta.Replay(offset, r); err != nil {
-			l.fatal(fmt.Errorf("quorum: replay own decision %s at offset %d: %w", d.GetCause().GetName(), offset, err))
-			return err
-		}
+		return delta.ReplayEncoded(offset, raw)
+	})
+	if err != nil {
+		l.fatal(fmt.Errorf("quorum: replay own decision %s at offset %d: %w", cause.GetName(), offset, err))
+		return err
 	}
 	c.pending = delta.Seal(offset, c.pending.Chain())
 	return nil

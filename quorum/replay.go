@@ -14,6 +14,7 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/history"
+	"github.com/quorate/quorate/quorum/reader"
 )
 
 const (
@@ -28,8 +29,8 @@ const (
 // ReadAt returns the image at an offset at which an entry ends: one of the newest, which are kept, or one that is built from
 // the newest snapshot before it, or from the beginning, by replaying log and history.
 func (n *Node) ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error) {
-	if _, err := n.fsm.WaitOffset(ctx, offset); err != nil {
-		return nil, refusal(err, nil)
+	if err := n.awaitOffset(ctx, offset); err != nil {
+		return nil, err
 	}
 	if im, _, ok := n.fsm.imageAt(offset); ok {
 		return im, nil
@@ -47,6 +48,24 @@ func (n *Node) ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.
 		return nil, outOfRange("the image at metadata offset %d was not built within %v, the limit; ask for an offset closer to a snapshot", offset, replayTimeMax)
 	}
 	return im, err
+}
+
+// awaitOffset refuses an offset that there is not, and that does not come soon. The active controller has the newest.
+func (n *Node) awaitOffset(ctx context.Context, offset image.MetadataOffset) error {
+	if offset < 0 {
+		return invalidRequest("metadata offset %d is asked for, and the first one is 0; ask for 0 to %d, the newest here", offset, n.fsm.Image().Offset())
+	}
+	wait := reader.AtWaitMax
+	if n.loop.active.Load() != nil {
+		wait = 0
+	}
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if _, err := n.fsm.WaitOffset(bounded, offset); err == nil || bounded.Err() == nil || ctx.Err() != nil {
+		return refusal(err, nil)
+	}
+	return outOfRange("metadata offset %d is beyond the newest that node %v has applied, which is %d; ask for one up to that, or wait with --min-offset %d",
+		offset, n.cfg.NodeID, n.fsm.Image().Offset(), offset)
 }
 
 // replayTo builds an image of the past.

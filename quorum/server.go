@@ -33,12 +33,16 @@ type peerServer struct {
 	n *Node
 }
 
-// ask puts a request of a gRPC method through the loop.
+// ask puts a request of a gRPC method through the loop. extent is nil for what is always small.
 func ask[Q, R any](ctx context.Context, n *Node, cause *metadatapb.Cause, request Q,
-	decide func(controller.View, Q) (controller.Decision[R], error),
+	decide func(controller.View, Q) (controller.Decision[R], error), extent func(controller.View, Q) controller.Extent,
 ) (R, *image.Image, error) {
 	cause.Principal = principalOf(ctx)
-	response, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[R], error) { return decide(v, request) })
+	op := &operation{ctx: ctx, cause: cause, decide: func(v controller.View) plan { return planOf(decide(v, request)) }}
+	if extent != nil {
+		op.extent = func(v controller.View) controller.Extent { return extent(v, request) }
+	}
+	response, im, err := await[R](ctx, n.loop, op)
 	return response, im, refusal(err, n.activeController())
 }
 
@@ -49,7 +53,7 @@ func brokerCause(name string, id int32) *metadatapb.Cause {
 // RegisterBroker implements BrokerApi.
 func (s *brokerServer) RegisterBroker(ctx context.Context, r *controllerpb.RegisterBrokerRequest) (*controllerpb.RegisterBrokerResponse, error) {
 	s.n.hearBroker(r.GetClusterId(), r.GetBrokerId(), r.GetLineage())
-	response, _, err := ask(ctx, s.n, brokerCause("RegisterBroker", r.GetBrokerId()), r, controller.RegisterBroker)
+	response, _, err := ask(ctx, s.n, brokerCause("RegisterBroker", r.GetBrokerId()), r, controller.RegisterBroker, controller.RegisterBrokerExtent)
 	return response, err
 }
 
@@ -63,7 +67,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 	cause.Principal = principalOf(ctx)
 	response, im, err := await[*controllerpb.BrokerHeartbeatResponse](ctx, n.loop, &operation{
 		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2, beat: r,
-		large:  func(v controller.View) []image.BrokerID { return leaving(v, r) },
+		extent: func(v controller.View) controller.Extent { return controller.BrokerHeartbeatExtent(v, r) },
 		decide: func(v controller.View) plan { return planOf(controller.BrokerHeartbeat(v, r)) },
 		late:   func(v controller.View) plan { return planOf(controller.LateHeartbeat(v, r)) },
 	})
@@ -80,7 +84,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 
 // AlterPartition implements BrokerApi.
 func (s *brokerServer) AlterPartition(ctx context.Context, r *controllerpb.AlterPartitionRequest) (*controllerpb.AlterPartitionResponse, error) {
-	response, im, err := ask(ctx, s.n, brokerCause("AlterPartition", r.GetBrokerId()), r, controller.AlterPartition)
+	response, im, err := ask(ctx, s.n, brokerCause("AlterPartition", r.GetBrokerId()), r, controller.AlterPartition, controller.AlterPartitionExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +94,13 @@ func (s *brokerServer) AlterPartition(ctx context.Context, r *controllerpb.Alter
 
 // AllocateProducerIds implements BrokerApi.
 func (s *brokerServer) AllocateProducerIds(ctx context.Context, r *controllerpb.AllocateProducerIdsRequest) (*controllerpb.AllocateProducerIdsResponse, error) {
-	response, _, err := ask(ctx, s.n, brokerCause("AllocateProducerIds", r.GetBrokerId()), r, controller.AllocateProducerIds)
+	response, _, err := ask(ctx, s.n, brokerCause("AllocateProducerIds", r.GetBrokerId()), r, controller.AllocateProducerIds, nil)
 	return response, err
 }
 
 // ReportDeletions implements BrokerApi.
 func (s *brokerServer) ReportDeletions(ctx context.Context, r *controllerpb.ReportDeletionsRequest) (*controllerpb.ReportDeletionsResponse, error) {
-	response, im, err := ask(ctx, s.n, brokerCause("ReportDeletions", r.GetBrokerId()), r, controller.ReportDeletions)
+	response, im, err := ask(ctx, s.n, brokerCause("ReportDeletions", r.GetBrokerId()), r, controller.ReportDeletions, controller.ReportDeletionsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +111,7 @@ func (s *brokerServer) ReportDeletions(ctx context.Context, r *controllerpb.Repo
 // CreateTopics implements OperatorApi.
 func (s *operatorServer) CreateTopics(ctx context.Context, r *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
 	cause := &metadatapb.Cause{Name: "CreateTopics", RequestId: r.GetRequestId()}
-	response, im, err := ask(ctx, s.n, cause, r, controller.CreateTopics)
+	response, im, err := ask(ctx, s.n, cause, r, controller.CreateTopics, controller.CreateTopicsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +122,7 @@ func (s *operatorServer) CreateTopics(ctx context.Context, r *controllerpb.Creat
 // DeleteTopics implements OperatorApi.
 func (s *operatorServer) DeleteTopics(ctx context.Context, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
 	cause := &metadatapb.Cause{Name: "DeleteTopics", RequestId: r.GetRequestId()}
-	response, im, err := ask(ctx, s.n, cause, r, controller.DeleteTopics)
+	response, im, err := ask(ctx, s.n, cause, r, controller.DeleteTopics, controller.DeleteTopicsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +132,7 @@ func (s *operatorServer) DeleteTopics(ctx context.Context, r *controllerpb.Delet
 
 // RegisterController implements ControllerApi.
 func (s *peerServer) RegisterController(ctx context.Context, r *controllerpb.RegisterControllerRequest) (*controllerpb.RegisterControllerResponse, error) {
-	response, _, err := ask(ctx, s.n, &metadatapb.Cause{Name: "RegisterController"}, r, controller.RegisterController)
+	response, _, err := ask(ctx, s.n, &metadatapb.Cause{Name: "RegisterController"}, r, controller.RegisterController, nil)
 	return response, err
 }
 

@@ -15,7 +15,7 @@ func operatorCause(name, requestID string) *metadatapb.Cause {
 
 // CreatePartitions implements OperatorApi.
 func (s *operatorServer) CreatePartitions(ctx context.Context, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("CreatePartitions", r.GetRequestId()), r, controller.CreatePartitions)
+	response, im, err := ask(ctx, s.n, operatorCause("CreatePartitions", r.GetRequestId()), r, controller.CreatePartitions, controller.CreatePartitionsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -30,6 +30,7 @@ func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.Alter
 	cause.Principal = principalOf(ctx)
 	response, im, err := await[*controllerpb.AlterConfigsResponse](ctx, n.loop, &operation{
 		ctx: ctx, cause: cause,
+		extent: func(v controller.View) controller.Extent { return controller.AlterConfigsExtent(v, r) },
 		decide: func(v controller.View) plan {
 			d, err := controller.AlterConfigs(v, r)
 			p := planOf(d, err)
@@ -51,12 +52,13 @@ func applyConfigs(because *metadatapb.Cause) *operation {
 	return &operation{
 		cause:  &metadatapb.Cause{Name: "ApplyConfigs", Principal: because.GetPrincipal(), RequestId: because.GetRequestId()},
 		decide: func(v controller.View) plan { return planOf(controller.ApplyConfigs(v)) },
+		extent: controller.ApplyConfigsExtent,
 	}
 }
 
 // ElectLeaders implements OperatorApi.
 func (s *operatorServer) ElectLeaders(ctx context.Context, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("ElectLeaders", r.GetRequestId()), r, controller.ElectLeaders)
+	response, im, err := ask(ctx, s.n, operatorCause("ElectLeaders", r.GetRequestId()), r, controller.ElectLeaders, controller.ElectLeadersExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (s *operatorServer) ElectLeaders(ctx context.Context, r *controllerpb.Elect
 
 // AlterPartitionReassignments implements OperatorApi.
 func (s *operatorServer) AlterPartitionReassignments(ctx context.Context, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("AlterPartitionReassignments", r.GetRequestId()), r, controller.AlterPartitionReassignments)
+	response, im, err := ask(ctx, s.n, operatorCause("AlterPartitionReassignments", r.GetRequestId()), r, controller.AlterPartitionReassignments, controller.AlterPartitionReassignmentsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func (s *operatorServer) AlterPartitionReassignments(ctx context.Context, r *con
 
 // ConfirmLineage implements OperatorApi.
 func (s *operatorServer) ConfirmLineage(ctx context.Context, r *controllerpb.ConfirmLineageRequest) (*controllerpb.ConfirmLineageResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("ConfirmLineage", r.GetRequestId()), r, controller.ConfirmLineage)
+	response, im, err := ask(ctx, s.n, operatorCause("ConfirmLineage", r.GetRequestId()), r, controller.ConfirmLineage, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.U
 	cause := operatorCause("UnregisterBroker", r.GetRequestId())
 	id := r.GetBrokerId()
 	cause.BrokerId = &id
-	response, im, err := ask(ctx, s.n, cause, r, controller.UnregisterBroker)
+	response, im, err := ask(ctx, s.n, cause, r, controller.UnregisterBroker, controller.UnregisterBrokerExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +103,7 @@ func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.U
 // joins meanwhile.
 func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.UpdateFeaturesRequest) (*controllerpb.UpdateFeaturesResponse, error) {
 	if !r.GetValidateOnly() {
-		end, err := s.n.beginChange("feature update")
+		end, err := s.n.beginChange(ctx, "feature update")
 		if err != nil {
 			return nil, refusal(err, s.n.activeController())
 		}
@@ -119,7 +121,7 @@ func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.Upd
 		v.Members = members
 		return controller.UpdateFeatures(v, r)
 	}
-	response, im, err := ask(ctx, s.n, operatorCause("UpdateFeatures", r.GetRequestId()), r, decide)
+	response, im, err := ask(ctx, s.n, operatorCause("UpdateFeatures", r.GetRequestId()), r, decide, controller.UpdateFeaturesExtent)
 	if err != nil {
 		return nil, err
 	}

@@ -74,11 +74,13 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	}
 	response.State = strings.ToLower(n.raft.State().String())
 	response.ActiveController = n.activeController()
+	response.Changes = n.changesNow()
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}
+	_, removed, _ := n.membership()
 	if state, why := n.supersededState(); state != "" {
-		response.State, response.StateReason = state, why
+		response.State, response.StateReason, response.ActiveController = state, why, nil
 	}
 	configuration, err := n.raft.GetConfiguration()
 	if err != nil {
@@ -86,6 +88,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	}
 	response.ConfigurationIndex = configuration.Index
 	for _, s := range configuration.Servers {
+		if removed && s.ID == n.raft.ID() {
+			continue // the members are those that it knew last; it is none of them
+		}
 		member := &controllerpb.QuorumMember{NodeId: s.ID.NodeID, RaftAddress: s.Address, Voter: s.Voter}
 		if directory, err := image.ParseUUID(s.ID.DirectoryID); err == nil {
 			member.DirectoryId = directory.Bytes()
@@ -99,9 +104,9 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 }
 
 // compareChains raises the alarm when a broker stands at this controller's offset with another chain: one of the two
-// has applied something else.
+// has applied something else. A heartbeat does not wait for it while entries are applied: the next one is compared.
 func (n *Node) compareChains(r *controllerpb.BrokerHeartbeatRequest) {
-	im, _, ok := n.fsm.imageAt(image.MetadataOffset(r.GetMetadataOffset()))
+	im, ok := n.fsm.imageAtOnce(image.MetadataOffset(r.GetMetadataOffset()))
 	if !ok || uint64(im.Chain()) == r.GetChain() || image.LineageNumber(r.GetLineage()) != im.Lineage().Number {
 		return
 	}

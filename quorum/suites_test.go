@@ -2,8 +2,13 @@ package quorum_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/quorumtest"
@@ -31,8 +36,11 @@ func TestLateSubmitterIsFenced(t *testing.T) {
 			c.CreateTopic(t, fmt.Sprintf("under-%d", m.ID), 1, 1)
 			c.SameImages(t)
 			before := m.Node.Status()
-			if verdict := m.Node.Submit(late); verdict != "fenced" {
-				t.Errorf("through %d: %s", m.ID, verdict)
+			// As it is, and as if its claim had been made in the present term: an older one of the same term is fenced too.
+			for _, term := range []uint64{late.Term(), before.GetActiveController().GetControllerEpoch()} {
+				if verdict := m.Node.Submit(late.Encode(t, term)); verdict != "fenced" {
+					t.Errorf("through %d, as of term %d: %s", m.ID, term, verdict)
+				}
 			}
 			c.SameImages(t)
 			if after := m.Node.Status(); after.GetMetadataOffset() != before.GetMetadataOffset() || after.GetChain() != before.GetChain() {
@@ -43,8 +51,8 @@ func TestLateSubmitterIsFenced(t *testing.T) {
 	})
 }
 
-// Suite 9: each controller in turn is killed and started again. It says that it is ready only when it has applied what was
-// committed while it was down; until then it feeds no broker.
+// Suite 9: each controller in turn is killed and started again, for a while without the others. It says that it is ready only
+// when it has applied what was committed while it was down; until then it feeds no broker.
 func TestRestartLoopGatesOnCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := quorumtest.Start(t, quorumtest.Options{})
@@ -55,7 +63,16 @@ func TestRestartLoopGatesOnCatchingUp(t *testing.T) {
 			active := c.Active(t, m)
 			c.CreateTopic(t, fmt.Sprintf("round-%d", round), 1, 1)
 			committed := active.Node.Status().GetMetadataOffset()
+			apart(t, c, m)
 			c.Run(t, m)
+			<-time.After(2 * time.Second) // it has asked in vain for newer lineages and opened its log, and nobody tells it what of it is committed
+			if ok, why := m.Node.Ready(); ok {
+				t.Fatalf("round %d: %d is ready and has heard nobody: %s", round, m.ID, why)
+			}
+			if err := feeds(t, c, m); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "not caught up") {
+				t.Errorf("round %d: %d feeds a broker before it has caught up: %v", round, m.ID, err)
+			}
+			heal(t, c, m)
 			quorumtest.Eventually(t, "it is ready", func() error {
 				ok, why := m.Node.Ready()
 				if !ok {
@@ -66,7 +83,23 @@ func TestRestartLoopGatesOnCatchingUp(t *testing.T) {
 				}
 				return nil
 			})
+			if err := feeds(t, c, m); err != nil {
+				t.Errorf("round %d: %d is ready and feeds nobody: %v", round, m.ID, err)
+			}
 		}
 		c.SameImages(t)
 	})
+}
+
+// feeds asks a member for its stream, and tells what came instead of its first frame.
+func feeds(t *testing.T, c *quorumtest.Cluster, m *quorumtest.Member) error {
+	t.Helper()
+	stream, err := controllerpb.NewMetadataStreamClient(c.Conn(t, m)).Follow(soon(t), &controllerpb.FollowRequest{
+		ClusterId: quorumtest.ClusterID, BrokerId: 99, MetadataOffset: -1,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = stream.Recv()
+	return err
 }

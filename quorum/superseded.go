@@ -69,7 +69,7 @@ func (n *Node) refuseOlder(ctx context.Context) error {
 }
 
 func (n *Node) supersededRefusal(s *raftnode.Superseded, unknown bool) error {
-	return n.notController(unknown, "%s", s.Reason(n.raft.ID()))
+	return n.notController(unknown, "%s", controllerpb.Sentence(s.Reason(n.raft.ID())))
 }
 
 func (n *Node) notController(unknown bool, format string, args ...any) error {

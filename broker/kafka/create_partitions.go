@@ -56,7 +56,7 @@ func (s *Server) createPartitionsVia(ctx context.Context, r *request, req *kmsg.
 		var err error
 		switch res := results[t.Topic]; {
 		case count[t.Topic] > 1:
-			err = refused(kerr.InvalidRequest.Code, "the request names the topic twice")
+			err = refused(kerr.InvalidRequest.Code, "the request names the topic twice: name it once")
 			count[t.Topic] = 0
 		case res.GetError() != nil:
 			err = itemError(res.GetError())

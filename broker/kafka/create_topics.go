@@ -69,10 +69,10 @@ func (s *Server) createTopicsVia(ctx context.Context, r *request, req *kmsg.Crea
 		err := failure
 		switch {
 		case count[t.Topic] > 1:
-			err = refused(kerr.InvalidRequest.Code, "the request names the topic twice")
+			err = refused(kerr.InvalidRequest.Code, "the request names the topic twice: name it once")
 			count[t.Topic] = 0
 		case t.Topic == metadataTopic:
-			err = refused(kerr.InvalidRequest.Code, "the name of the metadata log is reserved")
+			err = refused(kerr.InvalidRequest.Code, "the name of the metadata log is reserved: choose another one")
 		case err == nil:
 			err = s.created(&out, made[t.Topic], im)
 		}

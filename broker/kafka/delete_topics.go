@@ -68,9 +68,9 @@ func (s *Server) deleteTopicsVia(ctx context.Context, r *request, req *kmsg.Dele
 		first, twice := place[row.key()]
 		switch {
 		case (row.name != nil) == !row.id.IsZero():
-			errs[i] = refused(kerr.InvalidRequest.Code, "a topic is named either by name or by id")
+			errs[i] = refused(kerr.InvalidRequest.Code, "a topic is named either by name or by id: give one of them")
 		case twice:
-			errs[i] = refused(kerr.InvalidRequest.Code, "the request names the topic twice")
+			errs[i] = refused(kerr.InvalidRequest.Code, "the request names the topic twice: name it once")
 			errs[first] = errs[i]
 		default:
 			place[row.key()] = i

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
@@ -59,7 +60,7 @@ func (s *Server) describeResource(im *image.Image, kind kmsg.ConfigResourceType,
 		}
 		if me := strconv.Itoa(int(s.backend.Metadata.BrokerID())); name != me {
 			return nil, refused(kerr.InvalidRequest.Code, fmt.Sprintf(
-				"this is broker %s, the request is about broker %q; ask that broker, or leave the name empty for the cluster's defaults", me, name))
+				"this is broker %s, the request is about broker %q; ask that broker, or leave the name empty for the cluster's defaults", me, controllerpb.Echo(name)))
 		}
 		return s.brokerConfigs(im), nil
 	default:

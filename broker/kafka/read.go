@@ -26,7 +26,11 @@ func (c *conn) read() string {
 		if reason != "" {
 			return reason
 		}
-		if reason := c.readRequest(br, n); reason != "" {
+		r, reason := c.readRequest(br, n)
+		if reason == "" {
+			reason = c.awaitSerial(r)
+		}
+		if reason != "" {
 			if c.s.isDraining() {
 				return ""
 			}
@@ -90,32 +94,34 @@ func (c *conn) checkSize(b [4]byte) (int, string) {
 	return 0, reasonSize
 }
 
-// readRequest reads one request of n bytes and starts it. It returns the reason to close, or "".
-func (c *conn) readRequest(br *bufio.Reader, n int) string {
+// readRequest reads one request of n bytes and starts it. It returns the reason to close, or "". The buffer and the space that was
+// reserved for it are free again when it returns, long before the request is answered perhaps.
+func (c *conn) readRequest(br *bufio.Reader, n int) (r *request, reason string) {
 	frame, in, err := c.readFrame(br, n)
 	if err != nil {
-		return c.unfinished(in, err, n, len(frame))
+		return nil, c.unfinished(in, err, n, len(frame))
 	}
 	defer in.release()
 	// The handler has let go of the frame when it returns: decoding copies all but records, and those are appended.
 	defer c.s.buffers.put(frame)
 	h, err := parseFixed(frame)
 	if err != nil {
-		return c.malformed(h, err)
+		return nil, c.malformed(h, err)
 	}
 	e := c.s.table.find(h.key)
 	if e == nil {
-		return c.unserved(h, reasonUnknownKey)
+		return nil, c.unserved(h, reasonUnknownKey)
 	}
 	if h.version < e.min || h.version > e.max {
 		if h.key == int16(kmsg.ApiVersions) {
-			return c.start(&request{header: h, entry: e, body: kmsg.NewPtrApiVersionsRequest()}, answerTooNew)
+			r = &request{header: h, entry: e, body: kmsg.NewPtrApiVersionsRequest()}
+			return r, c.start(r, answerTooNew)
 		}
-		return c.unserved(h, reasonVersion)
+		return nil, c.unserved(h, reasonVersion)
 	}
 	if n > c.s.cfg.ControlBytesMax && !e.bulk {
 		c.complain(reasonSize, slog.String("api", e.name), slog.Int("size", n), slog.Int("controlBytesMax", c.s.cfg.ControlBytesMax))
-		return reasonSize
+		return nil, reasonSize
 	}
 	body := e.newRequest()
 	body.SetVersion(h.version)
@@ -124,9 +130,10 @@ func (c *conn) readRequest(br *bufio.Reader, n int) string {
 		err = decode(body, rest)
 	}
 	if err != nil {
-		return c.malformed(h, err)
+		return nil, c.malformed(h, err)
 	}
-	return c.start(&request{header: h, entry: e, body: body}, e.handle)
+	r = &request{header: h, entry: e, body: body}
+	return r, c.start(r, e.handle)
 }
 
 // start gives a request its place in the order of answers and calls its handler.
@@ -150,7 +157,7 @@ func (c *conn) start(r *request, handle handler) string {
 		c.software = av.ClientSoftwareName + " " + av.ClientSoftwareVersion
 	}
 	handle(c.s, r)
-	return c.awaitSerial(r)
+	return ""
 }
 
 // awaitSerial holds the connection until the answer of a serial request has left: such an answer may be large, or

@@ -106,3 +106,32 @@ func TestTricklingPeerHasOneStallMax(t *testing.T) {
 		}
 	})
 }
+
+// A request that waits for data, or for the controller, holds no buffer: it has been decoded.
+func TestLongPollsHoldNoBuffer(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.b.CreateTopic("t", 1, 1)
+		for range 8 {
+			poll := at(kmsg.NewPtrFetchRequest(), 11)
+			poll.MaxWaitMillis, poll.MinBytes, poll.MaxBytes = 20_000, 1, 1<<20
+			topic := kmsg.NewFetchRequestTopic()
+			topic.Topic = "t"
+			partition := kmsg.NewFetchRequestTopicPartition()
+			partition.PartitionMaxBytes = 1 << 20
+			topic.Partitions = append(topic.Partitions, partition)
+			poll.Topics = append(poll.Topics, topic)
+			poll.Rack = strings.Repeat("r", 30<<10) // a buffer of its own
+			for range 15 {
+				poll.ForgottenTopics = append(poll.ForgottenTopics, kmsg.FetchRequestForgottenTopic{Topic: poll.Rack})
+			}
+			w := r.dial()
+			w.send(poll)
+		}
+		synctest.Wait()
+		w, began := r.dial(), time.Now()
+		do[*kmsg.ProduceResponse](w, produceTo(9, 1, "t", 0, batch(-1, -1, -1, strings.Repeat("x", 900<<10))))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a produce waited %v for requests that wait themselves", took)
+		}
+	}, smallBudget)
+}

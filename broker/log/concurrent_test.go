@@ -24,36 +24,7 @@ func TestReadsBesideAppends(t *testing.T) {
 	done := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 3 {
-		readers.Go(func() {
-			at := int64(0)
-			for at < n {
-				start, high, end := l.Offsets()
-				if start > high || high > end {
-					t.Errorf("log start %d, high watermark %d, log end %d", start, high, end)
-					return
-				}
-				at = max(at, start) // retention may be faster
-				p, err := l.Read(log.ReadRequest{Offset: at, UpperBound: high, BytesMax: 500, AtLeastOne: true})
-				if errors.Is(err, log.ErrOffsetOutOfRange) {
-					continue
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for b, err := range log.Batches(p) {
-					if err != nil || b.Check() != nil || b.NextOffset() > high {
-						t.Errorf("read a batch at %d with %v below %d", b.BaseOffset(), err, high)
-						return
-					}
-					at = b.NextOffset()
-				}
-				if _, _, err := l.OffsetForTimestamp(int64(at)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
+		readers.Go(func() { readUpTo(t, l, n) })
 	}
 	readers.Go(func() {
 		for {
@@ -81,6 +52,38 @@ func TestReadsBesideAppends(t *testing.T) {
 	readers.Wait()
 	if l.Failure() != nil {
 		t.Error(l.Failure())
+	}
+}
+
+// readUpTo reads a log to an offset while it is written, and holds its bounds to be in order.
+func readUpTo(t *testing.T, l *log.Log, to int64) {
+	at := int64(0)
+	for at < to {
+		start, high, end := l.Offsets()
+		if start > high || high > end {
+			t.Errorf("log start %d, high watermark %d, log end %d", start, high, end)
+			return
+		}
+		at = max(at, start) // retention may be faster
+		p, err := l.Read(log.ReadRequest{Offset: at, UpperBound: high, BytesMax: 500, AtLeastOne: true})
+		if errors.Is(err, log.ErrOffsetOutOfRange) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for b, err := range log.Batches(p) {
+			if err != nil || b.Check() != nil || b.NextOffset() > high {
+				t.Errorf("read a batch at %d with %v below %d", b.BaseOffset(), err, high)
+				return
+			}
+			at = b.NextOffset()
+		}
+		if _, _, err := l.OffsetForTimestamp(at); err != nil {
+			t.Error(err)
+			return
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,26 +36,18 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	strictHelp(root)
 	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
 	if !a.acting {
+		if wantsJSON(args) {
+			a.output = "json" // parsing may have ended before it
+		}
 		err = usage(arguments(c, err))
 	}
 	return a.report(c, err)
-}
-
-// arguments says in the command's own words which arguments are missing or too many.
-func arguments(c *cobra.Command, err error) error {
-	if stray, ok := strings.CutPrefix(err.Error(), "unknown command "); ok && !c.HasSubCommands() {
-		stray, _, _ = strings.Cut(stray, " for ")
-		return fmt.Errorf("unexpected argument %s", stray)
-	}
-	if _, takes, ok := strings.Cut(c.Use, " "); ok && strings.HasPrefix(err.Error(), "requires at least ") {
-		return fmt.Errorf("too few arguments; %s takes %s", c.CommandPath(), takes)
-	}
-	return err
 }
 
 func (a *app) root() *cobra.Command {
@@ -68,6 +59,7 @@ func (a *app) root() *cobra.Command {
 		Version:       version(),
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
+	root.DisableSuggestions = true // unknownCommand makes them, on one line
 	root.SetVersionTemplate("quorate {{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringSliceVar(&a.controllers, "controllers", nil, "GRPC addresses of controllers, host:port,... (or QUORATE_CONTROLLERS)")
@@ -90,28 +82,6 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// noun groups verbs. Alone it prints its help; an unknown verb is a usage error.
-func (a *app) noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use:   name,
-		Short: short,
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Help()
-			}
-			hint := ""
-			if s := c.SuggestionsFor(args[0]); len(s) > 0 {
-				hint = fmt.Sprintf("; did you mean %s?", strings.Join(s, " or "))
-			}
-			return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), hint)
-		},
-	}
-	c.SuggestionsMinimumDistance = 2
-	c.AddCommand(verbs...)
-	return c
-}
-
 // act wraps what a command does: from here on the command line is right, and the time runs.
 func (a *app) act(f func(ctx context.Context, c *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
@@ -119,7 +89,7 @@ func (a *app) act(f func(ctx context.Context, c *cobra.Command, args []string) e
 			return fmt.Errorf("--output is %q; it is text or json", a.output)
 		}
 		if a.timeout <= 0 {
-			return fmt.Errorf("--timeout is %v; it is more than 0", a.timeout)
+			return fmt.Errorf("--timeout is %v; it must be more than 0", a.timeout)
 		}
 		a.acting = true
 		return f(c.Context(), c, args)

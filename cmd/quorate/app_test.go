@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/log"
+	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/env"
 )
 
@@ -76,6 +80,28 @@ func TestTakenPortIsAMatterOfConfiguration(t *testing.T) {
 	}
 }
 
+// What ends a command or a node is told in an operator's words, under the code that says what to do.
+func TestErrorsAreExplained(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+		exit int
+	}{
+		{fmt.Errorf("broker: recovery: %w (lineage 1, registered in lineage 0)", broker.ErrNewLineage),
+			"STALE_BROKER_EPOCH: the quorum was recovered offline while this broker ran: start it again, so that it judges its logs by the recovered metadata (lineage 1, registered in lineage 0)", exitRefused},
+		{fmt.Errorf("%w: h:1: rpc error: code = Unavailable desc = lost", client.ErrOutcomeUnknown),
+			"REQUEST_TIMED_OUT: h:1 did not answer; the change may have been made or may still be: look before you try again", exitUnavailable},
+		{fmt.Errorf("%w: %w (before that: rpc error: code = Unavailable desc = x (y))", client.ErrNoController, context.DeadlineExceeded),
+			"NOT_CONTROLLER: no active controller: no answer within --timeout; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", exitUnavailable},
+		{errors.New("quorum: disk is full"), "UNKNOWN_SERVER_ERROR: disk is full", exitRefused},
+		{usage(errors.New(strings.Repeat("x", 3*messageMax))), "INVALID_REQUEST: " + strings.Repeat("x", messageMax) + "... (6000 bytes)", exitUsage},
+	} {
+		if f := explain(c.err); f.Error() != c.want || f.exit != c.exit {
+			t.Errorf("%v\nwant %s", f, c.want)
+		}
+	}
+}
+
 func TestMessagesArePlain(t *testing.T) {
 	for message, want := range map[string]string{
 		`--by-id: image: not a uuid: "x" is not 22 characters of base64url`:               `--by-id: "x" is not 22 characters of base64url`,
@@ -83,6 +109,20 @@ func TestMessagesArePlain(t *testing.T) {
 	} {
 		if got := plain(message); got != want {
 			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// A disk that is full or broken is named as such, whoever met it and whatever was being done.
+func TestFailuresOfTheDiskAreStorageErrors(t *testing.T) {
+	for _, err := range []error{
+		fmt.Errorf("raftnode: store: %w", &fs.PathError{Op: "write", Path: "raft/log.bolt", Err: syscall.ENOSPC}),
+		&log.StorageError{Op: "append to", Path: "orders-0/0.log", Err: syscall.EIO},
+		fmt.Errorf("history: %w", syscall.EROFS),
+	} {
+		f := explain(err)
+		if f.code != "KAFKA_STORAGE_ERROR" || f.exit != exitRefused || !strings.HasPrefix(f.message, err.Error()) || !strings.Contains(f.message, "; ") {
+			t.Errorf("%v: %+v", err, f)
 		}
 	}
 }

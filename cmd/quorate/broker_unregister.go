@@ -51,9 +51,5 @@ func (a *app) brokerUnregister(ctx context.Context, change *changeFlags, request
 	done := changed{offset: resp.GetMetadataOffset(), records: resp.GetRecords(), verb: "unregistered", list: "brokers", items: []item{{
 		name: fmt.Sprintf("broker %d", id), text: fmt.Sprintf("broker %d", id), fields: object{{"id", id}},
 	}}}
-	var waited error
-	if change.waits() {
-		waited = a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
-	}
-	return a.finish(done, change.dryRun, waited)
+	return a.finish(done, change.dryRun, a.brokersKnow(ctx, c, change, resp, true))
 }

@@ -2,13 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/fsm/record"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/client"
 )
 
 // Values of --wait.
@@ -55,6 +58,32 @@ func (f *changeFlags) waits() bool { return !f.noWait && !f.dryRun }
 
 func (f *changeFlags) waitsForData() bool { return f.wait == waitData }
 
+// requested is what a command runs: it makes the request that its arguments stand for, and sends it. A request that cannot
+// be made is an error of the command line.
+func requested[R any](a *app, request func(*cobra.Command, []string) (R, error), send func(context.Context, R) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		r, err := request(c, args)
+		if err != nil {
+			return err
+		}
+		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return send(ctx, r) })(c, args)
+	}
+}
+
+// committed is the answer to a change: where it stands in the log, and the brokers that shall know it.
+type committed interface {
+	GetMetadataOffset() int64
+	GetUnfencedBrokers() []int32
+}
+
+// brokersKnow waits until the unfenced brokers have acted on a change, if anything was done and the command waits.
+func (a *app) brokersKnow(ctx context.Context, c *client.Client, change *changeFlags, answer committed, done bool) error {
+	if !done || !change.waits() {
+		return nil
+	}
+	return a.newWaiter(c, answer.GetMetadataOffset()).brokers(ctx, answer.GetUnfencedBrokers(), nil)
+}
+
 // item is one thing of a change and what became of it.
 type item struct {
 	name   string
@@ -84,7 +113,7 @@ func (a *app) finish(ch changed, dryRun bool, waited error) error {
 	for _, it := range ch.items {
 		if it.failed != nil {
 			if len(ch.items) > 1 {
-				it.failed.message = it.name + ": " + it.failed.message
+				it.failed.message = controllerpb.Echo(it.name) + ": " + it.failed.message
 			}
 			fmt.Fprintf(a.stderr, "error: %v\n", it.failed)
 			if first == nil {

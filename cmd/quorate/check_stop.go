@@ -46,6 +46,8 @@ type stopVerdict struct {
 	// Of a voter: how many would answer, and how many are wanted.
 	voter       bool
 	left, needs int
+	// voteless: a controller that joins, stands by, or was removed.
+	voteless bool
 }
 
 func (v *stopVerdict) yes() bool {
@@ -68,9 +70,9 @@ func (a *app) checkStop(ctx context.Context, r *readFlags, id, margin int32) err
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER, "it cannot be told whether node %d may stop: %s", id, f.message)
 	}
 	v.countVoters(c.Statuses(ctx), margin)
-	if !v.voter && !v.answer.GetRegistered() {
+	if !v.voter && !v.voteless && !v.answer.GetRegistered() {
 		f := refused(controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED,
-			"it cannot be told whether node %d may stop: it is neither a registered broker nor a voter; quorate broker list and quorate quorum status name all nodes", id)
+			"it cannot be told whether node %d may stop: it is neither a registered broker nor a controller of this quorum; quorate broker list and quorate quorum status name all nodes", id)
 		f.exit = exitUnavailable
 		return f
 	}
@@ -87,9 +89,13 @@ func (v *stopVerdict) countVoters(answers []client.Answer, margin int32) {
 	if !ok {
 		return
 	}
+	for _, r := range view.removed {
+		v.voteless = v.voteless || r.GetControllerId() == v.id
+	}
 	voters := 0
 	for _, n := range view.nodes {
 		if !n.voter {
+			v.voteless = v.voteless || n.id == v.id
 			continue
 		}
 		voters++
@@ -120,8 +126,11 @@ func (a *app) showVerdict(v *stopVerdict) {
 	}
 	a.printf("metadataOffset=%d", v.answer.GetMetadataOffset())
 	a.printf("node %d may stop: %s", v.id, map[bool]string{true: "yes", false: "no"}[v.yes()])
-	if v.voter {
+	switch {
+	case v.voter:
 		a.printf("  voters left %d of %d wanted", v.left, v.needs)
+	case v.voteless:
+		a.printf("  a controller without a vote: none is lost")
 	}
 	for _, h := range v.answer.GetHarms() {
 		a.printf("  partition %s-%d: %s", h.GetTopic(), h.GetPartition(),

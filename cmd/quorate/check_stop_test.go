@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client/clienttest"
 )
 
@@ -24,6 +25,15 @@ func TestCheckStop(t *testing.T) {
 		}
 	})
 	w.golden(t, "check_stop.txt", func(t *testing.T, what string) {
+		if what == "removed" {
+			w.standby.Set(&controllerpb.NodeStatusResponse{NodeId: 1002, DirectoryId: id16(2), State: "removed"})
+			w.active.Set(&controllerpb.NodeStatusResponse{
+				NodeId: 1001, DirectoryId: id16(1), State: "leader", ActiveController: &controllerpb.ActiveController{NodeId: 1001, Address: w.active.Address, ControllerEpoch: 4},
+				Members: []*controllerpb.QuorumMember{{NodeId: 1001, DirectoryId: id16(1), Voter: true}, {NodeId: 1004, DirectoryId: id16(4)}},
+				Removed: []*metadatapb.RemovedController{{ControllerId: 1002, DirectoryId: id16(2)}},
+			})
+			return
+		}
 		for _, c := range []*clienttest.Controller{w.active, w.standby} {
 			c.Set(&controllerpb.NodeStatusResponse{NodeId: 1001, State: "candidate"})
 		}

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/cmd/quorate/node"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
+	"github.com/quorate/quorate/quorum/controller"
 )
 
 // configChange is config set and config unset.
@@ -18,6 +21,8 @@ type configChange struct {
 	verb   string
 	// parse makes a change of an argument.
 	parse func(arg string) (*controllerpb.ConfigChange, error)
+	// args are the changes as they were typed.
+	args []string
 }
 
 func (a *app) configSetCommand() *cobra.Command {
@@ -42,15 +47,9 @@ func (a *app) configChangeCommand(t *configChange, c *cobra.Command) *cobra.Comm
 	c.Args = cobra.MinimumNArgs(1)
 	t.of.register(c)
 	t.change.register(c, "")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
-		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			return a.configChange(ctx, t, request, args)
-		})(c, args)
-	}
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.AlterConfigsRequest) error {
+		return a.configChange(ctx, t, request)
+	})
 	return c
 }
 
@@ -62,6 +61,7 @@ func (t *configChange) request(c *cobra.Command, args []string) (*controllerpb.A
 	if err != nil {
 		return nil, err
 	}
+	t.args = args
 	var changes []*controllerpb.ConfigChange
 	for _, arg := range args {
 		one, err := t.parse(arg)
@@ -77,7 +77,24 @@ func (t *configChange) request(c *cobra.Command, args []string) (*controllerpb.A
 	return request, nil
 }
 
-func (a *app) configChange(ctx context.Context, t *configChange, request *controllerpb.AlterConfigsRequest, args []string) error {
+// checkDynamic refuses keys of a node's own file that nobody can set for a running broker. The controller does not know them.
+func checkDynamic(request *controllerpb.AlterConfigsRequest) error {
+	dynamic := controller.BrokerConfigKeys()
+	for _, r := range request.GetResources() {
+		for _, c := range r.GetChanges() {
+			if r.GetType() == metadatapb.ResourceType_RESOURCE_TYPE_BROKER && node.IsKey(c.GetName()) && !slices.Contains(dynamic, c.GetName()) {
+				return refused(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG,
+					"%s is read from each node's own file when it starts and cannot be changed here: change the file and restart the node; nothing was changed", c.GetName())
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) configChange(ctx context.Context, t *configChange, request *controllerpb.AlterConfigsRequest) error {
+	if err := checkDynamic(request); err != nil {
+		return err
+	}
 	c, err := a.connect()
 	if err != nil {
 		return err
@@ -92,13 +109,9 @@ func (a *app) configChange(ctx context.Context, t *configChange, request *contro
 	for _, r := range resp.GetResources() {
 		it := item{name: resourceName(r.GetType(), r.GetName()), key: resourceJSON(r.GetType(), r.GetName()), failed: itemFailure(r.GetError())}
 		it.fields = resourceJSON(r.GetType(), r.GetName())
-		it.text = it.name + " " + strings.Join(args, " ")
+		it.text = it.name + " " + strings.Join(t.args, " ")
 		any = any || it.failed == nil
 		done.items = append(done.items, it)
 	}
-	var waited error
-	if any && t.change.waits() {
-		waited = a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
-	}
-	return a.finish(done, t.change.dryRun, waited)
+	return a.finish(done, t.change.dryRun, a.brokersKnow(ctx, c, &t.change, resp, any))
 }

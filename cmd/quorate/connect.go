@@ -65,19 +65,26 @@ func (a *app) addresses() ([]string, error) {
 type readFlags struct {
 	node      int32
 	minOffset int64
-	at        int64 // the offset of a dump; -1: the newest
 }
 
 const noNode = -1
 
 func (r *readFlags) register(c *cobra.Command) {
-	r.at = -1
 	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
 	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case c.Flags().Changed("node") && r.node < 0:
+			return fmt.Errorf("--node is %d; a node id is 0 or more", r.node)
+		case c.Flags().Changed("min-offset") && r.minOffset < 0:
+			return fmt.Errorf("--min-offset is %d; a metadata offset is 0 or more", r.minOffset)
+		}
+		return nil
+	}
 }
 
 // awaited is the metadata offset that a read may have to wait for; negative: it waits for none.
-func (r *readFlags) awaited() int64 { return max(r.minOffset, r.at) }
+func (r *readFlags) awaited() int64 { return r.minOffset }
 
 func (r *readFlags) options() *controllerpb.ReadOptions {
 	o := &controllerpb.ReadOptions{Local: r.node != noNode}
@@ -88,16 +95,15 @@ func (r *readFlags) options() *controllerpb.ReadOptions {
 }
 
 // read runs a read against the active controller, or against the node that --node names. One that waits for an offset
-// and does not get it in time says so.
+// and does not get it in time says so: who notices first that the time is over, this process or the node, is not told.
 func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {
-	err := a.readOnce(ctx, c, r, func(inner context.Context, api controllerpb.ReaderApiClient) error {
-		err := f(inner, api)
-		if _, refusal := client.AsRefusal(err); !refusal && r.awaited() >= 0 && status.Code(err) == codes.DeadlineExceeded {
-			<-ctx.Done() // the node has the same deadline, and its clock came first
-		}
+	late := false
+	err := a.readOnce(ctx, c, r, func(ctx context.Context, reader controllerpb.ReaderApiClient) error {
+		err := f(ctx, reader)
+		late = status.Code(err) == codes.DeadlineExceeded
 		return err
 	})
-	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, client.ErrNoController) {
+	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !late {
 		return err
 	}
 	return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,

@@ -31,6 +31,9 @@ func (a *app) devCommand() *cobra.Command {
 		if err := o.Validate(); err != nil {
 			return err
 		}
+		if c.Flags().Changed("brokers") && o.Brokers < 0 {
+			return fmt.Errorf("--brokers is %d; it is 0 or more", o.Brokers)
+		}
 		if c.Flags().Changed("controllers") && o.Controllers == 0 {
 			return fmt.Errorf("--controllers is 0; a cluster needs at least one")
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cmd/quorate/node"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
@@ -43,13 +45,34 @@ func (f *failure) Error() string { return f.code + ": " + f.message }
 
 // usage is a failure of the command line; report adds where its help is.
 func usage(err error) error {
-	return &failure{code: codeUsage, message: plain(err.Error()), exit: exitUsage}
+	return &failure{code: codeUsage, message: bounded(plain(err.Error())), exit: exitUsage}
 }
 
 // plain takes out of a message what only the program's authors know: packages, and the words of gRPC.
 func plain(message string) string {
 	message, _, _ = strings.Cut(strings.Replace(message, "image: not a uuid: ", "", 1), ": rpc error: ")
-	return strings.TrimPrefix(message, "client: ")
+	return packageNames.ReplaceAllString(message, "")
+}
+
+// packageNames stand before an error of the program's own packages.
+var packageNames = regexp.MustCompile(`^(?:(?:broker|recovery|quorum|raftnode|client|controller|node): )+`)
+
+// beforeThat is what gRPC said of an earlier attempt.
+var beforeThat = regexp.MustCompile(` \(before that: [^()]*rpc error: .*\)$`)
+
+// inTime says in plain words that --timeout ended.
+func inTime(message string) string {
+	return strings.NewReplacer("context deadline exceeded", "no answer within --timeout", "context canceled", "interrupted").Replace(message)
+}
+
+// messageMax bounds what is shown of a mistaken command line, in bytes: it may repeat an argument of any length.
+const messageMax = 2000
+
+func bounded(message string) string {
+	if len(message) <= messageMax {
+		return message
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(message[:messageMax], ""), len(message))
 }
 
 // refused is a failure with one of Kafka's codes: the cluster, or this node, said no.
@@ -95,14 +118,19 @@ func explain(err error) *failure {
 	case errors.As(err, &config):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
 	case errors.Is(err, client.ErrOutcomeUnknown):
-		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s%s", strings.TrimPrefix(err.Error(), "client: "), outcome(true))
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s did not answer%s", strings.TrimPrefix(plain(err.Error()), "outcome unknown: "), outcome(true))
 	case errors.Is(err, client.ErrNoController):
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER,
-			"%s; nothing was changed; check --controllers, or raise --timeout", strings.TrimPrefix(err.Error(), "client: "))
+			"%s; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", inTime(packageNames.ReplaceAllString(beforeThat.ReplaceAllString(err.Error(), ""), "")))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%v", err)
+		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", inTime(err.Error()))
+	case errors.Is(err, broker.ErrNewLineage):
+		return local(controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH, errors.New(packageNames.ReplaceAllString(err.Error(), "")))
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
+	}
+	if disk, ok := node.OfDisk(err); ok {
+		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, disk)
 	}
 	if s, ok := status.FromError(err); ok {
 		switch s.Code() {
@@ -113,7 +141,7 @@ func explain(err error) *failure {
 		}
 		return &failure{code: codeUnknown, message: s.Message(), exit: exitRefused}
 	}
-	return &failure{code: codeUnknown, message: err.Error(), exit: exitRefused}
+	return &failure{code: codeUnknown, message: packageNames.ReplaceAllString(err.Error(), ""), exit: exitRefused}
 }
 
 // local is a refusal of this process itself: to repeat it changes nothing.

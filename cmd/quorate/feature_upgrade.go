@@ -34,13 +34,9 @@ func (a *app) featureUpgradeCommand() *cobra.Command {
 func (a *app) featureUpdateCommand(t *featureUpdate, c *cobra.Command) *cobra.Command {
 	c.Args = cobra.MinimumNArgs(1)
 	t.change.register(c, "")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
-		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.featureUpdate(ctx, t, request) })(c, args)
-	}
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.UpdateFeaturesRequest) error {
+		return a.featureUpdate(ctx, t, request)
+	})
 	return c
 }
 
@@ -84,9 +80,5 @@ func (a *app) featureUpdate(ctx context.Context, t *featureUpdate, request *cont
 			fields: object{{"name", u.GetName()}, {"level", u.GetLevel()}},
 		})
 	}
-	var waited error
-	if t.change.waits() {
-		waited = a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
-	}
-	return a.finish(done, t.change.dryRun, waited)
+	return a.finish(done, t.change.dryRun, a.brokersKnow(ctx, c, &t.change, resp, true))
 }

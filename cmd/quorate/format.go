@@ -77,6 +77,10 @@ func (a *app) format(f *formatFlags, o node.FormatOptions) error {
 		if errors.As(err, &directory) {
 			return err
 		}
+		var options *node.OptionsError
+		if errors.As(err, &options) {
+			return usage(err)
+		}
 		return refused(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST, "%v", err)
 	}
 	if a.json() {

@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/quorate/quorate/fsm/image"
 )
 
 // object is a JSON object whose keys keep their order.
@@ -28,7 +29,7 @@ func appendJSON(b []byte, v any) []byte {
 	case nil:
 		return append(b, "null"...)
 	case string:
-		return appendString(b, v)
+		return image.AppendJSONString(b, v)
 	case bool:
 		return strconv.AppendBool(b, v)
 	case int:
@@ -49,7 +50,7 @@ func appendJSON(b []byte, v any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, f.key), ':')
+			b = append(image.AppendJSONString(b, f.key), ':')
 			b = appendJSON(b, f.value)
 		}
 		return append(b, '}')
@@ -66,29 +67,4 @@ func appendList[T any](b []byte, items []T) []byte {
 		b = appendJSON(b, item)
 	}
 	return append(b, ']')
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString quotes s; what is not UTF-8 becomes U+FFFD.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for i, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\t':
-			b = append(b, `\t`...)
-		case r == '\r':
-			b = append(b, `\r`...)
-		case r < 0x20 || r == 0x7f:
-			b = append(b, `\u00`...)
-			b = append(b, hexDigits[s[i]>>4], hexDigits[s[i]&15])
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return append(b, '"')
 }

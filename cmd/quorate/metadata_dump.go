@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -18,19 +19,27 @@ func (a *app) metadataDumpCommand() *cobra.Command {
 		Short: "Print the whole image as canonical JSON",
 		Long: "Print the whole image as canonical JSON, with its metadata offset and chain: the same bytes on every node at the same\n" +
 			"offset, whatever --output says. --at takes an offset at which an entry ends, back to the oldest snapshot, or to the beginning\n" +
-			"while the history has all of it (metadata.history.retention.*).",
+			"while the history has all of it (metadata.history.retention.*). One beyond the newest is refused; a node that follows waits a second for it before.",
 		Example: "  quorate metadata dump --node 1002 --at 812",
 		Args:    cobra.NoArgs,
 	}
 	r.register(c)
-	c.Flags().Int64Var(&r.at, "at", -1, "the image at exactly this metadata offset")
-	c.RunE = a.timed(func(ctx context.Context, c *cobra.Command, _ []string) error {
-		request := &controllerpb.DumpImageRequest{Options: r.options()}
+	var at int64
+	c.Flags().Int64Var(&at, "at", 0, "the image at exactly this metadata offset, 0 or more")
+	c.Flags().Lookup("at").DefValue = "the newest"
+	c.RunE = func(c *cobra.Command, args []string) error {
+		request := &controllerpb.DumpImageRequest{}
 		if c.Flags().Changed("at") {
-			request.AtOffset = &r.at
+			request.AtOffset = &at
+			if at < 0 {
+				return fmt.Errorf("--at is %d, and the first metadata offset is 0: give 0 or more; `quorate quorum status` shows the newest", at)
+			}
 		}
-		return a.metadataDump(ctx, &r, request)
-	})
+		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+			request.Options = r.options()
+			return a.metadataDump(ctx, &r, request)
+		})(c, args)
+	}
 	return c
 }
 

@@ -33,7 +33,7 @@ func (a *app) metadataLogCommand() *cobra.Command {
 	}
 	c.Flags().Int64Var(&want.from, "from", 0, "metadata offset of the first record")
 	c.Flags().Int64Var(&want.to, "to", math.MaxInt64, "metadata offset of the last record")
-	c.Flags().Lookup("to").DefValue = "" // the newest
+	c.Flags().Lookup("to").DefValue = "the newest"
 	r.register(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if want.from < 0 {

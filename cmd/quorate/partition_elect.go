@@ -38,18 +38,12 @@ func (a *app) partitionElectCommand() *cobra.Command {
 	f.Lookup("candidate").DefValue = "0" // -1 stands for it
 	f.BoolVar(&t.force, "force", false, "with --unclean: go on without unfenced replicas that do not say how far they are")
 	t.change.register(c, "")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.ElectLeadersRequest) error {
+		if t.unclean {
+			return a.partitionElectUnclean(ctx, t)
 		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-			if t.unclean {
-				return a.partitionElectUnclean(ctx, t)
-			}
-			return a.partitionElect(ctx, t, request)
-		})(c, args)
-	}
+		return a.partitionElect(ctx, t, request)
+	})
 	return c
 }
 
@@ -103,9 +97,13 @@ func (a *app) partitionElect(ctx context.Context, t *partitionElect, request *co
 		elected = elected || it.failed == nil
 		done.items = append(done.items, it)
 	}
-	var waited error
-	if elected && t.change.waits() {
-		waited = a.newWaiter(c, resp.GetMetadataOffset()).brokers(ctx, resp.GetUnfencedBrokers(), nil)
+	return a.finishElection(done, t, a.brokersKnow(ctx, c, &t.change, resp, elected))
+}
+
+// finishElection prints what was elected; that nothing was to be elected among all partitions is told, too.
+func (a *app) finishElection(done changed, t *partitionElect, waited error) error {
+	if len(done.items) == 0 && t.all && waited == nil && !a.json() {
+		a.printf("no partition needs an election, metadataOffset=%d", done.offset)
 	}
 	return a.finish(done, t.change.dryRun, waited)
 }

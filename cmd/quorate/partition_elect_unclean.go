@@ -64,7 +64,7 @@ func (a *app) partitionElectUnclean(ctx context.Context, t *partitionElect) erro
 	if failed == nil && elected && t.change.waits() {
 		failed = a.newWaiter(c, done.offset).brokers(ctx, unfenced, nil)
 	}
-	return a.finish(done, t.change.dryRun, failed)
+	return a.finishElection(done, t, failed)
 }
 
 // find looks up the partitions. One that does not exist is left to the controller, which says so. One that has a leader is
@@ -78,7 +78,7 @@ func (u *uncleanElection) find(ctx context.Context, a *app, c *client.Client) er
 			request.Names = append(request.Names, name.topic)
 		}
 	}
-	offset, topics, _, err := a.describe(ctx, c, &readFlags{node: noNode, minOffset: -1, at: -1}, request)
+	offset, topics, _, err := a.describe(ctx, c, &readFlags{node: noNode, minOffset: -1}, request)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (u *uncleanElection) item(name partitionName) (it item, ok bool) {
 	case ch.refused != nil:
 		it = name.item(ch.refused, "", nil)
 	case led && !u.t.all:
-		it = name.item(refused(controllerpb.ErrorCode_ERROR_CODE_ELECTION_NOT_NEEDED, "broker %d leads", leader), "", nil)
+		it = name.item(refused(controllerpb.ErrorCode_ERROR_CODE_ELECTION_NOT_NEEDED, "broker %d leads: an unclean election is for a partition without a leader; quorate partition elect --preferred or reassign moves a leader", leader), "", nil)
 	case answer == nil:
 		return item{}, false
 	default:

@@ -71,11 +71,15 @@ func (a *app) partitionReassignments(ctx context.Context, r *readFlags, topics [
 	for _, id := range held.silentBrokers() {
 		a.warn("broker %d %s: what it holds is not counted", id, held.silent[id])
 	}
-	a.printMoves(resp.GetMetadataOffset(), moves, held.silentBrokers())
+	unknown := a.reportUnknown(resp.GetUnknown(), resp.GetMetadataOffset())
+	a.printMoves(resp.GetMetadataOffset(), moves, held.silentBrokers(), unknown)
+	if unknown != nil {
+		return shown{unknown.exit}
+	}
 	return nil
 }
 
-func (a *app) printMoves(offset int64, moves []moveProgress, silent []int32) {
+func (a *app) printMoves(offset int64, moves []moveProgress, silent []int32, unknown *failure) {
 	out := list{}
 	var bytes, toGo int64
 	if !a.json() {
@@ -97,7 +101,11 @@ func (a *app) printMoves(offset int64, moves []moveProgress, silent []int32) {
 	}
 	switch {
 	case a.json():
-		a.print(object{{"metadataOffset", offset}, {"partitions", out}, {"bytes", bytes}, {"bytesToGo", toGo}, {"silentBrokers", numbers(silent)}})
+		o := object{{"metadataOffset", offset}, {"partitions", out}, {"bytes", bytes}, {"bytesToGo", toGo}, {"silentBrokers", numbers(silent)}}
+		if unknown != nil {
+			o = append(o, field{"error", unknown.json()})
+		}
+		a.print(o)
 	case len(moves) > 0:
 		a.printf("in all partitions=%d bytes=%d to-go=%d", len(moves), bytes, toGo)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func readPlan(files env.FS, name string) ([]move, error) {
 // parsePlan returns the moves of a plan, or the byte at which it is wrong.
 func parsePlan(data []byte) (moves []move, at int, err error) {
 	var plan struct {
-		Version    int         `json:"version"`
+		Version    *int        `json:"version"`
 		Partitions []planEntry `json:"partitions"`
 	}
 	if err := json.Unmarshal(data, &plan); err != nil {
@@ -55,19 +56,23 @@ func parsePlan(data []byte) (moves []move, at int, err error) {
 		case errors.As(err, &syntax):
 			return nil, int(syntax.Offset) - 1, errors.New(syntax.Error())
 		case errors.As(err, &kind):
-			return nil, int(kind.Offset) - 1, fmt.Errorf("%s is %s, which does not fit; want %s", kind.Field, kind.Value, wanted(kind.Type))
+			return nil, int(kind.Offset) - 1, fmt.Errorf("%s is %s, must be %s", cmp.Or(fieldOf(kind.Field), "the plan"), article(kind.Value), wanted(kind.Type))
 		}
 		return nil, 0, err
 	}
-	if plan.Version != planVersion {
-		return nil, 0, fmt.Errorf("version is %d; the plan format has version %d", plan.Version, planVersion)
-	}
-	if len(plan.Partitions) == 0 {
-		return nil, 0, errors.New(`there are no "partitions"`)
+	switch {
+	case plan.Version == nil:
+		return nil, 0, fmt.Errorf(`field "version" is missing, must be %d`, planVersion)
+	case *plan.Version != planVersion:
+		return nil, 0, fmt.Errorf(`field "version" is %d, must be %d`, *plan.Version, planVersion)
+	case plan.Partitions == nil:
+		return nil, 0, errors.New(`field "partitions" is missing: a list of {"topic","partition","replicas"}`)
+	case len(plan.Partitions) == 0:
+		return nil, 0, errors.New(`field "partitions" is empty: name a partition at least`)
 	}
 	starts := entryStarts(data)
 	if len(starts) != len(plan.Partitions) {
-		return nil, 0, errors.New(`"partitions" is not one list`)
+		return nil, 0, errors.New(`field "partitions" must stand there once, as a list`)
 	}
 	first := map[partitionName]int{}
 	for i, e := range plan.Partitions {
@@ -83,6 +88,22 @@ func parsePlan(data []byte) (moves []move, at int, err error) {
 		moves = append(moves, m)
 	}
 	return moves, 0, nil
+}
+
+// fieldOf is a field in the words of the format; empty: the whole document.
+func fieldOf(path string) string {
+	if path == "" {
+		return ""
+	}
+	return fmt.Sprintf("field %q", path[strings.LastIndexByte(path, '.')+1:])
+}
+
+// article puts one before a kind of JSON value, which may have a text behind it.
+func article(kind string) string {
+	if strings.HasPrefix(kind, "array") || strings.HasPrefix(kind, "object") {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // wanted is a type of Go in the words of JSON.
@@ -101,13 +122,13 @@ func wanted(t reflect.Type) string {
 func (e planEntry) check() error {
 	switch {
 	case e.Topic == nil || *e.Topic == "":
-		return errors.New(`"topic" is missing`)
+		return errors.New(`field "topic" is missing or empty: the name of a topic`)
 	case e.Partition == nil:
-		return errors.New(`"partition" is missing`)
+		return errors.New(`field "partition" is missing: a whole number from 0`)
 	case *e.Partition < 0:
-		return fmt.Errorf("partition %d is less than 0", *e.Partition)
+		return fmt.Errorf(`field "partition" is %d, must be 0 or more`, *e.Partition)
 	case len(e.Replicas) == 0:
-		return errors.New(`"replicas" is missing or empty: a list of broker ids, the preferred leader first`)
+		return errors.New(`field "replicas" is missing or empty: a list of broker ids, the preferred leader first`)
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ func (a *app) quorumAddCommand() *cobra.Command {
 		Use:   "add NODE[@host:port:DIRECTORYID]",
 		Short: "Take a controller into the quorum",
 		Long: "Take a controller into the quorum. It runs already, formatted with --no-initial-controllers, with controller.quorum.bootstrap.servers\n" +
-			"naming this quorum; then its node id is enough, for it has told its RAFT address and its directory id. It catches up without a vote\n" +
-			"first, at most for --timeout, and is taken out again if it does not. Nothing is changed if another answers at the address.",
+			"naming this quorum, and has registered; then its node id is enough, for it has told its RAFT address and its directory id. It catches\n" +
+			"up without a vote first, at most for --timeout, and is taken out again if it does not. Nothing is changed if another answers at the\n" +
+			"address, or nobody within 5 s. If the active controller dies meanwhile, the next one goes on: quorate quorum status tells.",
 		Example: "  quorate quorum add 1004\n  quorate quorum add 1004@c4:9292:Zx2GyMCnQ0-pLqMVHDLz7w --timeout 5m",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -19,8 +19,9 @@ func (a *app) quorumStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Ask every controller for itself",
-		Long:  "Ask every controller for itself, with or without an active one. Exit code 3 only if none answers.",
-		Args:  cobra.NoArgs,
+		Long: "Ask every controller for itself, with or without an active one. Exit code 3 only if none answers. A member without a vote is\n" +
+			"joining; a node that is no member is an observer. What the active controller has not finished is told after them.",
+		Args: cobra.NoArgs,
 	}
 	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.quorumStatus(ctx) })
 	return c
@@ -38,10 +39,14 @@ type quorumView struct {
 	unconfirmed bool
 	nodes       []quorumNode
 	removed     []*metadatapb.RemovedController
+	changes     []*controllerpb.QuorumChange
+	// teller was removed, and nobody else answers; -1: somebody does.
+	teller int32
 }
 
 type quorumNode struct {
 	id          int32
+	member      bool
 	voter       bool
 	state       string
 	index       int64
@@ -73,6 +78,9 @@ func (a *app) quorumStatus(ctx context.Context) error {
 			a.warn("controller %d: %s", n.id, n.reason)
 		}
 	}
+	if view.teller >= 0 {
+		a.warn("only controller %d answers, which was removed from the quorum: this is what it knew last, at metadata offset %d; ask a member with --controllers", view.teller, view.offset)
+	}
 	if view.unconfirmed {
 		a.warnUnconfirmed(view.lineage)
 	}
@@ -84,6 +92,9 @@ func (a *app) quorumStatus(ctx context.Context) error {
 	for _, n := range view.nodes {
 		a.printf("%s", n.line())
 	}
+	for _, c := range view.changes {
+		a.printf("changing forMs=%d %s", c.GetForMs(), c.GetWhat())
+	}
 	for _, r := range view.removed {
 		a.printf("removed %d directoryId=%s removedAtMs=%d", r.GetControllerId(), uuid(r.GetDirectoryId()), r.GetRemovedAtMs())
 	}
@@ -91,7 +102,7 @@ func (a *app) quorumStatus(ctx context.Context) error {
 }
 
 // viewOf puts the answers together: who is active is told by the answer that names the highest controller epoch, the members
-// by that answer too.
+// by that answer too. Who was removed is asked for them only if nobody else answers.
 func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 	var heard []*controllerpb.NodeStatusResponse
 	for _, s := range answers {
@@ -103,22 +114,36 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 		return v, false
 	}
 	best := slices.MaxFunc(heard, func(x, y *controllerpb.NodeStatusResponse) int {
-		return cmp.Or(cmp.Compare(x.GetLineage(), y.GetLineage()), cmp.Compare(x.GetActiveController().GetControllerEpoch(), y.GetActiveController().GetControllerEpoch()),
+		return cmp.Or(cmp.Compare(standing(x), standing(y)), cmp.Compare(x.GetLineage(), y.GetLineage()), cmp.Compare(x.GetActiveController().GetControllerEpoch(), y.GetActiveController().GetControllerEpoch()),
 			cmp.Compare(x.GetAppliedIndex(), y.GetAppliedIndex()))
 	})
-	v = quorumView{clusterID: best.GetClusterId(), active: -1, offset: best.GetMetadataOffset(), chain: best.GetChain(), lineage: best.GetLineage(), unconfirmed: best.GetLineageUnconfirmed()}
+	v = quorumView{clusterID: best.GetClusterId(), active: -1, offset: best.GetMetadataOffset(), chain: best.GetChain(), lineage: best.GetLineage(), unconfirmed: best.GetLineageUnconfirmed(), teller: -1}
+	if wasRemoved(best) {
+		v.teller = best.GetNodeId()
+	}
 	if named := best.GetActiveController(); named != nil {
 		v.active, v.epoch = named.GetNodeId(), named.GetControllerEpoch()
 	}
-	v.removed = best.GetRemoved()
+	v.removed, v.changes = best.GetRemoved(), best.GetChanges()
 	for _, m := range best.GetMembers() {
-		v.nodes = append(v.nodes, quorumNode{id: m.GetNodeId(), voter: m.GetVoter(), state: "unreachable", index: -1, offset: -1, contactMs: -1, directoryID: m.GetDirectoryId()})
+		v.nodes = append(v.nodes, quorumNode{id: m.GetNodeId(), member: true, voter: m.GetVoter(), state: "unreachable", index: -1, offset: -1, contactMs: -1, directoryID: m.GetDirectoryId()})
 	}
 	for _, h := range heard {
 		v.hear(h)
 	}
 	slices.SortFunc(v.nodes, func(x, y quorumNode) int { return cmp.Compare(x.id, y.id) })
 	return v, true
+}
+
+// wasRemoved tells whether the quorum has given up the node that answers.
+func wasRemoved(s *controllerpb.NodeStatusResponse) bool { return s.GetState() == "removed" }
+
+// standing is the weight of an answer: the word of a node that was removed counts only where there is no other.
+func standing(s *controllerpb.NodeStatusResponse) int {
+	if wasRemoved(s) {
+		return 0
+	}
+	return 1
 }
 
 // hear takes a node's own word. One with another directory than the member's was formatted anew and is no member: it
@@ -154,8 +179,11 @@ func (v *quorumView) alarms() []string {
 
 func (n quorumNode) line() string {
 	role := "observer"
-	if n.voter {
+	switch {
+	case n.voter:
 		role = "voter"
+	case n.member:
+		role = "joining"
 	}
 	return fmt.Sprintf("node %d %s state=%s appliedIndex=%d metadataOffset=%d chain=%s lastContactMs=%d directoryId=%s",
 		n.id, role, n.state, n.index, n.offset, chain(n.chain), n.contactMs, uuid(n.directoryID))
@@ -166,15 +194,20 @@ func (v *quorumView) json() object {
 	for _, n := range v.nodes {
 		nodes = append(nodes, object{
 			{"id", n.id}, {"voter", n.voter}, {"state", n.state}, {"appliedIndex", n.index}, {"metadataOffset", n.offset}, {"chain", chain(n.chain)},
-			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)}, {"lineage", n.lineage}, {"stateReason", n.reason},
+			{"lastContactMs", n.contactMs}, {"directoryId", uuid(n.directoryID)}, {"lineage", n.lineage}, {"stateReason", n.reason}, {"member", n.member},
 		})
 	}
 	removed := list{}
 	for _, r := range v.removed {
 		removed = append(removed, object{{"id", r.GetControllerId()}, {"directoryId", uuid(r.GetDirectoryId())}, {"removedAtMs", r.GetRemovedAtMs()}})
 	}
+	changes := list{}
+	for _, c := range v.changes {
+		changes = append(changes, object{{"what", c.GetWhat()}, {"forMs", c.GetForMs()}})
+	}
 	return object{
 		{"clusterId", v.clusterID}, {"activeController", v.active}, {"controllerEpoch", v.epoch}, {"metadataOffset", v.offset}, {"chain", chain(v.chain)}, {"nodes", nodes},
 		{"lineage", v.lineage}, {"lineageConfirmed", !v.unconfirmed}, {"removed", removed},
+		{"changes", changes},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -24,14 +25,18 @@ var plans = map[string]string{
   {"topic":"orders","partition":1,"replicas":[3,1,2]}
 ]}
 `,
-	"some.json":    "{\"version\":1,\n \"partitions\":[{\"topic\":\"orders\",\"partition\":0,\"replicas\":[2]},\n  {\"topic\":\"gone\",\"partition\":0,\"replicas\":[2]}]}",
-	"comma.json":   "{\"version\":1,\n \"partitions\":[\n  {\"topic\":\"orders\",\"partition\":0,\"replicas\":[2,3,1]},\n ]}",
-	"cut.json":     "{\"version\":1,\n \"partitions\":[",
-	"word.json":    "{\"version\":1,\n \"partitions\":[\n  {\"topic\":\"orders\",\"partition\":\"0\",\"replicas\":[2]}]}",
-	"twice.json":   "{\"version\":1,\"partitions\":[\n  {\"topic\":\"orders\",\"partition\":0,\"replicas\":[2]},\n  {\"topic\":\"orders\",\"partition\":0,\"replicas\":[3]}]}",
-	"bare.json":    "{\"version\":1,\"partitions\":[\n  {\"topic\":\"orders\",\"partition\":0}]}",
-	"version.json": `{"version":2,"partitions":[]}`,
-	"empty.json":   `{"version":1,"partitions":[]}`,
+	"some.json":         "{\"version\":1,\n \"partitions\":[{\"topic\":\"orders\",\"partition\":0,\"replicas\":[2]},\n  {\"topic\":\"gone\",\"partition\":0,\"replicas\":[2]}]}",
+	"comma.json":        "{\"version\":1,\n \"partitions\":[\n  {\"topic\":\"orders\",\"partition\":0,\"replicas\":[2,3,1]},\n ]}",
+	"cut.json":          "{\"version\":1,\n \"partitions\":[",
+	"word.json":         "{\"version\":1,\n \"partitions\":[\n  {\"topic\":\"orders\",\"partition\":\"0\",\"replicas\":[2]}]}",
+	"twice.json":        "{\"version\":1,\"partitions\":[\n  {\"topic\":\"orders\",\"partition\":0,\"replicas\":[2]},\n  {\"topic\":\"orders\",\"partition\":0,\"replicas\":[3]}]}",
+	"bare.json":         "{\"version\":1,\"partitions\":[\n  {\"topic\":\"orders\",\"partition\":0}]}",
+	"version.json":      `{"version":2,"partitions":[]}`,
+	"none.version.json": `{}`,
+	"absent.json":       `{"version":1}`,
+	"list.json":         `[]`,
+	"number.json":       `{"version":"1","partitions":[]}`,
+	"empty.json":        `{"version":1,"partitions":[]}`,
 }
 
 func newPlanWorld(t *testing.T) *world {
@@ -54,6 +59,9 @@ func newPlanWorld(t *testing.T) *world {
 		}
 		h.ListReassignments = func(_ context.Context, r *controllerpb.ListReassignmentsRequest) (*controllerpb.ListReassignmentsResponse, error) {
 			resp := &controllerpb.ListReassignmentsResponse{MetadataOffset: answerOffset}
+			if slices.Contains(r.GetTopics(), goneTopic) {
+				resp.Unknown = []string{goneTopic}
+			}
 			if topics := r.GetTopics(); len(topics) == 0 || topics[0] == "orders" {
 				resp.Reassignments = []*controllerpb.Reassignment{{Topic: "orders", Target: []int32{2, 3, 1}, State: &metadatapb.Partition{
 					TopicId: id16(64), Partition: 1, Replicas: []int32{2, 3, 1, 4}, Isr: []int32{1, 4, 2}, Leader: proto.Int32(1), LeaderEpoch: 3, PartitionEpoch: 8,

@@ -32,15 +32,9 @@ func (a *app) topicAddPartitionsCommand() *cobra.Command {
 	c.Flags().Int32Var(&t.partitions, "partitions", 0, "number of partitions afterwards")
 	c.Flags().StringVar(&t.assignment, "replica-assignment", "", "brokers of each new partition, the preferred leader first: 1:2:3,2:3:1")
 	t.change.register(c, "")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
-		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error {
-			return a.topicAddPartitions(ctx, t, request)
-		})(c, args)
-	}
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.CreatePartitionsRequest) error {
+		return a.topicAddPartitions(ctx, t, request)
+	})
 	return c
 }
 
@@ -50,6 +44,9 @@ func (t *topicAddPartitions) request(c *cobra.Command, names []string) (*control
 	}
 	if !c.Flags().Changed("partitions") {
 		return nil, errors.New("--partitions is missing: the number of partitions afterwards")
+	}
+	if c.Flags().Changed("replica-assignment") && t.assignment == "" {
+		return nil, errAssignmentEmpty
 	}
 	assignments, err := parseAssignment(t.assignment)
 	if err != nil {

@@ -37,13 +37,9 @@ func (a *app) topicCreateCommand() *cobra.Command {
 	f.StringVar(&t.assignment, "replica-assignment", "", "brokers of each partition, the preferred leader first: 1:2:3,2:3:1")
 	f.StringArrayVar(&t.configs, "config", nil, "key=value of the topic; may be repeated")
 	t.change.register(c, "")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
-		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.topicCreate(ctx, t, request) })(c, args)
-	}
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.CreateTopicsRequest) error {
+		return a.topicCreate(ctx, t, request)
+	})
 	return c
 }
 
@@ -51,6 +47,9 @@ func (a *app) topicCreateCommand() *cobra.Command {
 func (t *topicCreate) request(c *cobra.Command, names []string) (*controllerpb.CreateTopicsRequest, error) {
 	if err := t.change.check(c); err != nil {
 		return nil, err
+	}
+	if c.Flags().Changed("replica-assignment") && t.assignment == "" {
+		return nil, errAssignmentEmpty
 	}
 	assignments, err := parseAssignment(t.assignment)
 	if err != nil {
@@ -79,6 +78,8 @@ func (t *topicCreate) request(c *cobra.Command, names []string) (*controllerpb.C
 	}
 	return request, nil
 }
+
+var errAssignmentEmpty = errors.New("--replica-assignment is empty; name the brokers of each partition, as in 1:2:3,2:3:1, or leave it out")
 
 // parseAssignment parses 1:2:3,2:3:1 as Kafka's kafka-topics does.
 func parseAssignment(v string) ([]*controllerpb.ReplicaAssignment, error) {

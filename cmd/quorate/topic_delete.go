@@ -28,13 +28,9 @@ func (a *app) topicDeleteCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&t.byID, "by-id", false, "the arguments are topic ids")
 	t.change.register(c, "no data of it is left")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		request, err := t.request(c, args)
-		if err != nil {
-			return err
-		}
-		return a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.topicDelete(ctx, t, request) })(c, args)
-	}
+	c.RunE = requested(a, t.request, func(ctx context.Context, request *controllerpb.DeleteTopicsRequest) error {
+		return a.topicDelete(ctx, t, request)
+	})
 	return c
 }
 

@@ -31,6 +31,20 @@ func (a *app) topicDescribeCommand() *cobra.Command {
 	return c
 }
 
+// reportUnknown tells which topics do not exist, and returns the first of these errors, if any.
+func (a *app) reportUnknown(topics []string, offset int64) *failure {
+	var first *failure
+	for _, name := range topics {
+		f := refused(controllerpb.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION,
+			"topic %s does not exist at metadata offset %d; quorate topic list shows all", controllerpb.Echo(name), offset)
+		if first == nil {
+			first = f
+		}
+		fmt.Fprintf(a.stderr, "error: %v\n", f)
+	}
+	return first
+}
+
 func (a *app) topicDescribe(ctx context.Context, r *readFlags, request *controllerpb.DescribeTopicsRequest) error {
 	c, err := a.connect()
 	if err != nil {
@@ -41,14 +55,7 @@ func (a *app) topicDescribe(ctx context.Context, r *readFlags, request *controll
 	if err != nil {
 		return err
 	}
-	var first *failure
-	for _, name := range unknown {
-		f := refused(controllerpb.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "topic %s does not exist at metadata offset %d; quorate topic list shows all", name, offset)
-		if first == nil {
-			first = f
-		}
-		fmt.Fprintf(a.stderr, "error: %v\n", f)
-	}
+	first := a.reportUnknown(unknown, offset)
 	if a.json() {
 		o := object{{"metadataOffset", offset}, {"topics", topicsJSON(topics)}}
 		if first != nil {

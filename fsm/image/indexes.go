@@ -1,6 +1,9 @@
 package image
 
-import "iter"
+import (
+	"iter"
+	"math"
+)
 
 // indexes are derived from the partitions and equal what a scan of them would find.
 type indexes struct {
@@ -61,6 +64,31 @@ func (im *Image) PartitionsWithELR(id BrokerID) iter.Seq2[PartitionID, Partition
 	return im.selected(&im.brokerIndex(id).elr, nil)
 }
 
+// WithELR returns the partitions that have an ELR or a last known ELR, each once: with the broker of the lowest id in it.
+func (im *Image) WithELR() iter.Seq2[PartitionID, Partition] {
+	return func(yield func(PartitionID, Partition) bool) {
+		for broker, ix := range im.indexes.brokers.all() {
+			for id, p := range im.selected(&ix.elr, nil) {
+				if broker == lowestELR(p) && !yield(id, p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lowestELR is the lowest id in the ELR and the last known ELR of a partition that has one of them.
+func lowestELR(p Partition) BrokerID {
+	lowest := BrokerID(math.MaxInt32)
+	for _, id := range p.ELR {
+		lowest = min(lowest, id)
+	}
+	for _, id := range p.LastKnownELR {
+		lowest = min(lowest, id)
+	}
+	return lowest
+}
+
 // Leaderless returns the partitions without a leader.
 func (im *Image) Leaderless() iter.Seq2[PartitionID, Partition] {
 	return im.selected(&im.indexes.leaderless, nil)
@@ -94,6 +122,18 @@ func (im *Image) ReplicaCount(id BrokerID) int { return im.brokerIndex(id).on.n 
 func (im *Image) ISRCount(id BrokerID) int {
 	ix := im.brokerIndex(id)
 	return ix.on.n - ix.outside.n
+}
+
+// ELRCount returns the number of partitions that have the broker in their ELR or among their last known ELR.
+func (im *Image) ELRCount(id BrokerID) int { return im.brokerIndex(id).elr.n }
+
+// ELRMemberships returns the sum of ELRCount over all brokers: at least the number of partitions that [Image.WithELR] returns.
+func (im *Image) ELRMemberships() int {
+	n := 0
+	for _, ix := range im.indexes.brokers.all() {
+		n += ix.elr.n
+	}
+	return n
 }
 
 // LeaderlessCount returns the number of partitions without a leader.

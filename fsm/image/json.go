@@ -132,7 +132,7 @@ func (j *jsonWriter) bool(v bool) *jsonWriter {
 }
 
 func (j *jsonWriter) string(s string) *jsonWriter {
-	j.b = appendJSONString(j.b, s)
+	j.b = AppendJSONString(j.b, s)
 	return j
 }
 
@@ -198,8 +198,9 @@ func (j *jsonWriter) pending(p *PendingDeletion) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendJSONString quotes s; what is not UTF-8 becomes U+FFFD.
-func appendJSONString(b []byte, s string) []byte {
+// AppendJSONString appends s as a JSON string in the form that all documents of the project share: only what has to be escaped is,
+// and what is not UTF-8 becomes U+FFFD.
+func AppendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i, r := range s {
 		switch {

@@ -13,50 +13,61 @@ import (
 	"pgregory.net/rapid"
 )
 
+// derived is what indexes and counts have to say, from a scan of everything.
+type derived struct {
+	brokers map[BrokerID]*struct{ on, isr, elr, leaders int }
+	// sets hold the partitions of each index, by its name.
+	sets map[string][]string
+
+	leaderless, notPreferred, reassigning, partitions int
+}
+
+func (d *derived) of(id BrokerID) *struct{ on, isr, elr, leaders int } {
+	if d.brokers[id] == nil {
+		d.brokers[id] = &struct{ on, isr, elr, leaders int }{}
+	}
+	return d.brokers[id]
+}
+
+func (d *derived) add(id PartitionID, p Partition) {
+	note := func(set string) { d.sets[set] = append(d.sets[set], id.String()) }
+	d.partitions++
+	for _, b := range p.Replicas {
+		d.of(b).on++
+		note(fmt.Sprint("on ", b))
+	}
+	for _, b := range p.ISR {
+		d.of(b).isr++
+		note(fmt.Sprint("isr ", b))
+	}
+	for _, b := range With(p.ELR, p.LastKnownELR...) {
+		d.of(b).elr++
+		note(fmt.Sprint("elr ", b))
+	}
+	switch {
+	case p.Leader == NoBroker:
+		d.leaderless++
+		note("leaderless")
+	case p.Leader != p.Replicas[0]:
+		d.notPreferred++
+		note("not preferred")
+	}
+	if p.Leader != NoBroker {
+		d.of(p.Leader).leaders++
+	}
+	if p.IsReassigning() {
+		d.reassigning++
+		note("reassigning")
+	}
+}
+
 // checkDerived compares all that is derived with a recomputation from the partitions.
 func checkDerived(t fataler, im *Image) {
 	t.Helper()
-	brokers := map[BrokerID]*struct{ on, isr, elr, leaders int }{}
-	of := func(id BrokerID) *struct{ on, isr, elr, leaders int } {
-		if brokers[id] == nil {
-			brokers[id] = &struct{ on, isr, elr, leaders int }{}
-		}
-		return brokers[id]
-	}
-	leaderless, notPreferred, reassigning, partitions := 0, 0, 0, 0
-	want := map[string][]string{}
-	note := func(set string, id PartitionID) { want[set] = append(want[set], id.String()) }
+	want := derived{brokers: map[BrokerID]*struct{ on, isr, elr, leaders int }{}, sets: map[string][]string{}}
 	for topic := range im.Topics() {
 		for i, p := range topic.Partitions() {
-			id := PartitionID{topic.ID(), i}
-			partitions++
-			for _, b := range p.Replicas {
-				of(b).on++
-				note(fmt.Sprint("on ", b), id)
-			}
-			for _, b := range p.ISR {
-				of(b).isr++
-				note(fmt.Sprint("isr ", b), id)
-			}
-			for _, b := range With(p.ELR, p.LastKnownELR...) {
-				of(b).elr++
-				note(fmt.Sprint("elr ", b), id)
-			}
-			switch {
-			case p.Leader == NoBroker:
-				leaderless++
-				note("leaderless", id)
-			case p.Leader != p.Replicas[0]:
-				notPreferred++
-				note("not preferred", id)
-			}
-			if p.Leader != NoBroker {
-				of(p.Leader).leaders++
-			}
-			if p.IsReassigning() {
-				reassigning++
-				note("reassigning", id)
-			}
+			want.add(PartitionID{topic.ID(), i}, p)
 		}
 	}
 	got := map[string][]string{}
@@ -68,6 +79,7 @@ func checkDerived(t fataler, im *Image) {
 			got[set] = append(got[set], id.String())
 		}
 	}
+	brokers := want.brokers
 	ids := slices.Collect(maps.Keys(brokers))
 	for _, b := range brokerPool {
 		ids = With(ids, BrokerID(b))
@@ -84,25 +96,25 @@ func checkDerived(t fataler, im *Image) {
 	collect("leaderless", im.Leaderless())
 	collect("not preferred", im.NotPreferred())
 	collect("reassigning", im.Reassigning())
-	for _, m := range []map[string][]string{want, got} {
+	for _, m := range []map[string][]string{want.sets, got} {
 		for _, l := range m {
 			slices.Sort(l)
 		}
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want.sets, got); d != "" {
 		t.Fatalf("indexes differ from a scan (-scan +index):\n%s", d)
 	}
 	for d := range im.PendingDeletions() {
 		for _, r := range d.Replicas {
-			of(r.Broker)
+			want.of(r.Broker)
 		}
 	}
 	if got, want := im.StateCounts(), countStates(im); got != want {
 		t.Fatalf("states %v, recomputed %v", got, want)
 	}
 	counts := [5]int{im.PartitionCount(), im.LeaderlessCount(), im.NotPreferredCount(), im.ReassigningCount(), im.indexes.brokers.n}
-	if counts != [5]int{partitions, leaderless, notPreferred, reassigning, len(brokers)} {
-		t.Fatalf("counts %v, recomputed %v", counts, [5]int{partitions, leaderless, notPreferred, reassigning, len(brokers)})
+	if recomputed := [5]int{want.partitions, want.leaderless, want.notPreferred, want.reassigning, len(brokers)}; counts != recomputed {
+		t.Fatalf("counts %v, recomputed %v", counts, recomputed)
 	}
 	checkStorage(t, im)
 }

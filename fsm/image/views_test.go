@@ -86,7 +86,7 @@ func TestJSONString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
 		var got string
-		if err := json.Unmarshal(appendJSONString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(got, "\ufffd") {
+		if err := json.Unmarshal(AppendJSONString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(got, "\ufffd") {
 			t.Fatalf("%q is read as %q (%v)", s, got, err)
 		}
 	})

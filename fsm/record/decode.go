@@ -169,21 +169,22 @@ func DecodeEntry(entry []byte) (*metadatapb.Entry, error) {
 	return e, nil
 }
 
-// DecodeDecision decodes what [EncodeDecision] wrote.
-func DecodeDecision(data []byte) (*metadatapb.Decision, error) {
-	d := new(metadatapb.Decision)
-	if err := unmarshal(data, d); err != nil {
-		return nil, err
-	}
-	if n := len(d.ProtoReflect().GetUnknown()); n > 0 {
-		return nil, fmt.Errorf("%w: %d bytes of a decision", ErrUnknown, n)
-	}
-	for _, r := range d.Records {
-		if err := check(r); err != nil {
-			return nil, err
+// EachRecord calls fn for each encoded record of what [EncodeDecision] wrote, in order, until it fails. The cause is not looked at.
+func EachRecord(decision []byte, fn func(raw []byte) error) error {
+	return eachField(decision, func(num protowire.Number, f field) error {
+		switch num {
+		case fieldDecisionCause:
+			return f.need(protowire.BytesType)
+		case fieldDecisionMore:
+			return f.need(protowire.VarintType)
+		case fieldDecisionRecords:
+			if err := f.need(protowire.BytesType); err != nil {
+				return err
+			}
+			return fn(f.bytes)
 		}
-	}
-	return d, nil
+		return fmt.Errorf("%w: field %d of a decision", ErrUnknown, num)
+	})
 }
 
 // Decode decodes one record.

@@ -169,7 +169,12 @@ func TestEntryRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := DecodeDecision(b)
+			again := &metadatapb.Decision{Cause: d.Cause, More: d.More}
+			err = EachRecord(b, func(raw []byte) error {
+				r, err := Decode(raw)
+				again.Records = append(again.Records, r)
+				return err
+			})
 			if diff := cmp.Diff(d, again, protocmp.Transform()); diff != "" || err != nil {
 				t.Fatalf("decision: %v\n%s", err, diff)
 			}

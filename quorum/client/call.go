@@ -53,12 +53,18 @@ func (c *Client) Do(ctx context.Context, repeat Repeat, request func(context.Con
 		ctx, cancel = context.WithTimeout(ctx, requestTimeoutDefault)
 		defer cancel()
 	}
-	var last error
+	var last, lost error // what the last attempt met; the first that was sent and not answered
+	giveUp := func(err error) error {
+		if lost != nil {
+			return lost
+		}
+		return because(err, last)
+	}
 	wait := roundWaitMin
 	for unanswered := 0; ; {
 		active, err := c.Active(ctx)
 		if err != nil {
-			return because(err, last)
+			return giveUp(err)
 		}
 		sent, err := c.attempt(ctx, active, request)
 		if newest := c.newest.Load(); err == nil && active.Lineage < newest {
@@ -84,13 +90,19 @@ func (c *Client) Do(ctx context.Context, repeat Repeat, request func(context.Con
 		}
 		if unknown := refused && refusal.OutcomeUnknown || !refused && sent; unknown && repeat != RepeatAlways {
 			unanswered++
+			if lost == nil {
+				lost = fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, active.Address, err)
+			}
 			if repeat == RepeatNever || unanswered > 1 || ctx.Err() != nil {
-				return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, active.Address, err)
+				return lost
 			}
 		}
 		last = err
 		if !sleep(ctx, wait) {
-			return because(fmt.Errorf("%w: %w", ErrNoController, context.Cause(ctx)), last)
+			if repeat == RepeatAlways && status.Code(err) == codes.DeadlineExceeded { // the other end noticed first
+				return fmt.Errorf("client: %s did not answer in time: %w", active.Address, err)
+			}
+			return giveUp(fmt.Errorf("%w: %w", ErrNoController, context.Cause(ctx)))
 		}
 		wait = min(2*wait, roundWaitMax)
 	}

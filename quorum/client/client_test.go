@@ -280,6 +280,25 @@ func TestUnansweredChangeIsRepeatedAtMostOnce(t *testing.T) {
 	}
 }
 
+// A change that was sent and not answered stays unknown, also if no controller is found afterwards.
+func TestUnansweredChangeStaysUnknownWithoutAController(t *testing.T) {
+	x, y, z := quorum(t)
+	y.SetHandlers(func(h *clienttest.Handlers) {
+		h.CreateTopics = func(context.Context, *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
+			say(6, 0, x, y, z)
+			return nil, status.Error(codes.Unavailable, "lost")
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := controllerpb.NewOperatorApiClient(newClient(t, x.Address, z.Address)).CreateTopics(ctx, &controllerpb.CreateTopicsRequest{
+		Topics: []*controllerpb.CreatableTopic{{Name: "t", TopicId: make([]byte, 16)}},
+	})
+	if !errors.Is(err, client.ErrOutcomeUnknown) || errors.Is(err, client.ErrNoController) {
+		t.Error(err)
+	}
+}
+
 // A request that waits at a controller which was paused leaves it once another is active.
 func TestRequestLeavesSupersededController(t *testing.T) {
 	a, b, c := quorum(t)
@@ -403,6 +422,8 @@ func TestConfigValidate(t *testing.T) {
 		{client.Config{Controllers: []string{"a:1"}}, "Network"},
 		{client.Config{Network: network}, "Controllers is empty"},
 		{client.Config{Network: network, Controllers: []string{"a"}}, `"a" is not host:port`},
+		{client.Config{Network: network, Controllers: []string{"a:99999"}}, `"a:99999": port "99999" is outside 1 to 65535`},
+		{client.Config{Network: network, Controllers: []string{"a b:9"}}, `"a b:9" is not host:port`},
 		{client.Config{Network: network, Controllers: make([]string, 33)}, "limit 32"},
 		{client.Config{Network: network, Controllers: []string{"a:1"}}, ""},
 	} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/quorum/env"
@@ -59,8 +61,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("client: Controllers has %d addresses, limit %d", len(c.Controllers), controllersMax)
 	}
 	for _, a := range c.Controllers {
-		if _, port, err := net.SplitHostPort(a); err != nil || port == "" {
+		host, port, err := net.SplitHostPort(a)
+		if err != nil || port == "" || strings.ContainsAny(host, " \t") {
 			return fmt.Errorf("client: Controllers: %q is not host:port", a)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("client: Controllers: %q: port %q is outside 1 to 65535", a, port)
 		}
 	}
 	return nil

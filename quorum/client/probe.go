@@ -90,8 +90,10 @@ func (s *sweep) why() string {
 	for _, address := range s.asked {
 		i := slices.IndexFunc(s.answers, func(a Answer) bool { return a.Address == address })
 		switch {
-		case i < 0 || s.answers[i].Err != nil:
+		case i < 0:
 			parts = append(parts, address+" does not answer")
+		case s.answers[i].Err != nil:
+			parts = append(parts, address+" "+silence(s.answers[i].Err))
 		case s.answers[i].Status.GetStateReason() != "":
 			parts = append(parts, address+" says: "+s.answers[i].Status.GetStateReason())
 		case s.answers[i].Status.GetActiveController() == nil:
@@ -182,7 +184,7 @@ func (c *Client) ask(ctx context.Context, address string) Answer {
 		return Answer{Address: address, Err: err}
 	}
 	if c.cfg.ClusterID != "" && status.GetClusterId() != c.cfg.ClusterID {
-		err := fmt.Errorf("client: %s belongs to cluster %s, not to %s", address, status.GetClusterId(), c.cfg.ClusterID)
+		err := foreignError{fmt.Sprintf("belongs to cluster %s, not to %s", status.GetClusterId(), c.cfg.ClusterID)}
 		c.logger.Warn("answer from another cluster", "address", address, "clusterId", status.GetClusterId())
 		return Answer{Address: address, Err: err}
 	}

@@ -44,17 +44,13 @@ func Activate(v View) (Decision[Done], error) {
 // trimELRs looks again at the partitions that have both a leader and an ELR.
 func (e *electorate) trimELRs(reason metadatapb.ChangeReason) []*metadatapb.Record {
 	var records []*metadatapb.Record
-	seen := make(map[image.PartitionID]bool)
-	for b := range e.im.Brokers() {
-		for id, p := range e.im.PartitionsWithELR(b.ID) {
-			if len(p.ELR) == 0 || p.Leader == image.NoBroker || seen[id] {
-				continue
-			}
-			seen[id] = true
-			c := e.changePartition(id, p, reason)
-			if record, _ := c.build(); record != nil {
-				records = append(records, record)
-			}
+	for id, p := range e.im.WithELR() {
+		if len(p.ELR) == 0 || p.Leader == image.NoBroker {
+			continue
+		}
+		c := e.changePartition(id, p, reason)
+		if record, _ := c.build(); record != nil {
+			records = append(records, record)
 		}
 	}
 	return records

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
@@ -13,10 +14,11 @@ const membersMax = 15
 // the address answers and is the controller's. Nothing is written into the metadata log.
 //
 //	INVALID_REQUEST           id, directory or address are malformed, or only one of the latter is named
-//	BROKER_ID_NOT_REGISTERED  directory and address are not named, and the node has not registered them
+//	BROKER_ID_NOT_REGISTERED  directory and address are not named, and the node has not registered
 //	INVALID_VOTER_KEY         the node was removed from the quorum with this directory
 //	DUPLICATE_VOTER           the node is a member with another directory, or another member has the address
 //	POLICY_VIOLATION          the quorum has 15 members
+//	BROKER_ID_NOT_REGISTERED  the node has not registered with that directory, so its feature levels are not known
 func AddController(v View, q Quorum, req *controllerpb.AddControllerRequest) (Decision[QuorumMember], error) {
 	var d Decision[QuorumMember]
 	m, err := newcomer(v, req)
@@ -44,9 +46,30 @@ func AddController(v View, q Quorum, req *controllerpb.AddControllerRequest) (De
 				m.Address, other.ID)
 		}
 	}
+	if known, ok := q.Find(m.ID); !ok || !known.Voter {
+		if err := CheckLevelsKnown(v.Image, m); err != nil {
+			return d, err
+		}
+	}
 	d.Response = m
 	d.because("controller "+m.ID.String(), "joins the quorum at %s with directory %v", m.Address, m.DirectoryID)
 	return d, nil
+}
+
+// CheckLevelsKnown refuses a newcomer of which it is not known whether it supports the finalized feature levels: a voter that
+// cannot read the log would stop in the middle of it (KIP-853 asks the newcomer itself). A registration is refused if they
+// are not supported, and no level is finalized that a registered controller does not support.
+func CheckLevelsKnown(im *image.Image, m QuorumMember) error {
+	known, ok := im.Controller(m.ID)
+	if ok && known.DirectoryID == m.DirectoryID {
+		return nil
+	}
+	has := "has not registered"
+	if ok {
+		has = "has registered directory " + known.DirectoryID.String() + " and not " + m.DirectoryID.String()
+	}
+	return controllerpb.Refuse(codeBrokerIDNotRegistered, "controller %v %s, so it is not known which feature levels it supports: nothing was changed; "+
+		"start it with directory %v, with controller.quorum.bootstrap.servers naming this quorum, and it registers; its log says why if it cannot", m.ID, has, m.DirectoryID)
 }
 
 // newcomer is the member that a request names, by itself or as the controller registered.

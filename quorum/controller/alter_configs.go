@@ -46,7 +46,7 @@ func AlterConfigs(v View, req *controllerpb.AlterConfigsRequest) (Decision[*cont
 		var written []*metadatapb.Record
 		err := checkResource(v.Image, r)
 		if n := copies[resource{r.GetType(), r.GetName()}]; n > 1 {
-			err = controllerpb.NewError(codeInvalidRequest, "the resource %q stands in the request %d times", r.GetName(), n)
+			err = controllerpb.NewError(codeInvalidRequest, "the resource %q stands in the request %d times: name it once", r.GetName(), n)
 		}
 		if err == nil {
 			written, err = alterResource(v.Image, r)
@@ -96,7 +96,7 @@ func checkResource(im *image.Image, r *controllerpb.AlterableResource) *controll
 	switch r.GetType() {
 	case metadatapb.ResourceType_RESOURCE_TYPE_TOPIC:
 		if _, ok := im.TopicByName(r.GetName()); !ok {
-			return controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", r.GetName())
+			return noTopicNamed(r.GetName())
 		}
 	case metadatapb.ResourceType_RESOURCE_TYPE_BROKER:
 		if r.GetName() == "" {
@@ -104,13 +104,13 @@ func checkResource(im *image.Image, r *controllerpb.AlterableResource) *controll
 		}
 		id, err := strconv.ParseInt(r.GetName(), 10, 32)
 		if err != nil || strconv.FormatInt(id, 10) != r.GetName() {
-			return controllerpb.NewError(codeInvalidRequest, "broker %q is no number", r.GetName())
+			return controllerpb.NewError(codeInvalidRequest, "broker %q is no number: name a broker by its id, or leave the name empty for all brokers", r.GetName())
 		}
 		if _, ok := im.Broker(image.BrokerID(id)); !ok {
-			return controllerpb.NewError(codeBrokerIDNotRegistered, "broker %d is not registered", id)
+			return notRegistered(image.BrokerID(id))
 		}
 	default:
-		return controllerpb.NewError(codeInvalidRequest, "resources of type %d have no configs", r.GetType())
+		return controllerpb.NewError(codeInvalidRequest, "resources of type %d have no configs: topics (2) and brokers (4) have", r.GetType())
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func alterResource(im *image.Image, r *controllerpb.AlterableResource) ([]*metad
 	slices.SortStableFunc(changes, func(a, b *controllerpb.ConfigChange) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	for i, c := range changes {
 		if i > 0 && changes[i-1].GetName() == c.GetName() {
-			return nil, controllerpb.NewError(codeInvalidConfig, "config %q stands in the request twice", c.GetName())
+			return nil, controllerpb.NewError(codeInvalidConfig, "config %q stands in the request twice: name it once", c.GetName())
 		}
 		old, set := im.Config(r.GetType(), r.GetName(), c.GetName())
 		value, err := newValue(r, c, old)
@@ -232,16 +232,12 @@ func NeedApplyConfigs(records []*metadatapb.Record) bool {
 func ApplyConfigs(v View) (Decision[Done], error) {
 	var d Decision[Done]
 	e := newElectorate(v)
-	for t := range v.Image.Topics() {
-		for i, p := range t.Partitions() {
-			if len(p.ELR) == 0 && p.Leader != image.NoBroker {
-				continue
-			}
-			c := e.changePartition(image.PartitionID{Topic: t.ID(), Partition: i}, p, metadatapb.ChangeReason_CHANGE_REASON_CONFIG)
-			if record, _ := c.build(); record != nil {
-				d.Records = append(d.Records, record)
-			}
+	for id, p := range v.Image.Leaderless() {
+		c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_CONFIG)
+		if record, _ := c.build(); record != nil {
+			d.Records = append(d.Records, record)
 		}
 	}
+	d.Records = append(d.Records, e.trimELRs(metadatapb.ChangeReason_CHANGE_REASON_CONFIG)...)
 	return d, nil
 }

@@ -37,7 +37,7 @@ func AlterPartitionReassignments(v View, req *controllerpb.AlterPartitionReassig
 		switch {
 		case err != nil:
 		case seen[id]:
-			err = controllerpb.NewError(codeInvalidRequest, "the partition stands in the request twice")
+			err = partitionRepeated()
 		case r.Replicas == nil:
 			seen[id] = true
 			record, err = e.cancelReassignment(id, p)
@@ -68,7 +68,7 @@ func (e *electorate) startReassignment(id image.PartitionID, p image.Partition, 
 	}
 	if factor := len(image.Without(p.Replicas, p.RemovingReplicas...)); keepFactor && len(target) != factor {
 		return nil, controllerpb.NewError(codeInvalidReplicationFactor,
-			"the target %s has %d replicas, the partition has %d and the request keeps the number", image.FormatReplicas(target), len(target), factor)
+			"the target %s has %d replicas, the partition has %d and the request keeps the number: give as many", image.FormatReplicas(target), len(target), factor)
 	}
 	original := p.OriginalReplicas
 	if !p.IsReassigning() {
@@ -91,7 +91,7 @@ func (e *electorate) startReassignment(id image.PartitionID, p image.Partition, 
 
 func (e *electorate) cancelReassignment(id image.PartitionID, p image.Partition) (*metadatapb.Record, *controllerpb.Error) {
 	if !p.IsReassigning() {
-		return nil, controllerpb.NewError(codeNoReassignmentInProgress, "the partition is not being reassigned")
+		return nil, controllerpb.NewError(codeNoReassignmentInProgress, "the partition is not being reassigned, so there is nothing to cancel: `quorate partition reassignments` lists the moves")
 	}
 	original := p.OriginalReplicas
 	if len(original) == 0 {

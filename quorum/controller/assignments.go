@@ -14,7 +14,7 @@ func checkAssignments(im *image.Image, assignments []*controllerpb.ReplicaAssign
 		at := int64(a.GetPartition()) - int64(first)
 		inRange := at >= 0 && at < int64(len(lists))
 		if inRange && lists[at] != nil {
-			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d is assigned twice", a.GetPartition())
+			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d is assigned twice: assign it once", a.GetPartition())
 		}
 		list, err := checkReplicas(im, a.GetPartition(), a.GetBrokerIds())
 		if err != nil {
@@ -24,7 +24,7 @@ func checkAssignments(im *image.Image, assignments []*controllerpb.ReplicaAssign
 			factor = len(list)
 		}
 		if len(list) != factor {
-			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d has %d replicas, others have %d", a.GetPartition(), len(list), factor)
+			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d has %d replicas, others have %d: give all the same number", a.GetPartition(), len(list), factor)
 		}
 		if !inRange {
 			return nil, controllerpb.NewError(codeInvalidReplicaAssignment,
@@ -39,15 +39,15 @@ func checkAssignments(im *image.Image, assignments []*controllerpb.ReplicaAssign
 // A fenced broker may be named.
 func checkReplicas(im *image.Image, partition int32, brokers []int32) ([]image.BrokerID, *controllerpb.Error) {
 	if len(brokers) == 0 {
-		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d has no replicas", partition)
+		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d has no replicas: name at least one broker", partition)
 	}
 	list := image.BrokerIDs(brokers)
 	for i, id := range list {
 		if _, ok := im.Broker(id); !ok {
-			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d names broker %v, which is not registered", partition, id)
+			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d names broker %v, which is not registered: name registered brokers; `quorate broker list` shows them", partition, id)
 		}
 		if image.Contains(list[:i], id) {
-			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d names broker %v twice", partition, id)
+			return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "partition %d names broker %v twice: name it once", partition, id)
 		}
 	}
 	return list, nil

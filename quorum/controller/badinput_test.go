@@ -141,12 +141,7 @@ func TestLongItemsAreRefused(t *testing.T) {
 	h := badCluster(t)
 	brokers := repeat(many, func(i int) int32 { return int32(i%3) + 1 })
 	unknown := repeat(many, func(i int) int32 { return math.MaxInt32 - int32(i) })
-	item := func(what string, e *controllerpb.Error, code controllerpb.ErrorCode) {
-		t.Helper()
-		if e.GetCode() != code || e.GetMessage() == "" {
-			t.Errorf("%s: %v, want %v", what, e, code)
-		}
-	}
+	item := itemRefused(t)
 	for what, ids := range map[string][]int32{"known brokers": brokers, "unknown brokers": unknown} {
 		created, err := controller.CreateTopics(h.view(), &controllerpb.CreateTopicsRequest{Topics: []*controllerpb.CreatableTopic{{
 			Name: "u", Assignments: []*controllerpb.ReplicaAssignment{{BrokerIds: ids}},
@@ -174,6 +169,21 @@ func TestLongItemsAreRefused(t *testing.T) {
 		}
 		item("ISR of "+what, altered.Response.GetTopics()[0].GetPartitions()[0].GetError(), controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST)
 	}
+}
+
+// itemRefused checks the refusal of one item of a request.
+func itemRefused(t *testing.T) func(what string, e *controllerpb.Error, code controllerpb.ErrorCode) {
+	return func(what string, e *controllerpb.Error, code controllerpb.ErrorCode) {
+		t.Helper()
+		if e.GetCode() != code || e.GetMessage() == "" {
+			t.Errorf("%s: %v, want %v", what, e, code)
+		}
+	}
+}
+
+// Counts and numbers of partitions that cannot be are refused, one by one, and leave no record.
+func TestNumbersOutOfRangeAreRefused(t *testing.T) {
+	h, item := badCluster(t), itemRefused(t)
 	for _, n := range []int32{math.MinInt32, -2, 0} {
 		created, err := controller.CreateTopics(h.view(), &controllerpb.CreateTopicsRequest{Topics: []*controllerpb.CreatableTopic{
 			{Name: "u", Partitions: &n}, {Name: "v", ReplicationFactor: &n},

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
 // Keys that decisions themselves read.
@@ -82,7 +84,7 @@ func checkConfig(rules map[string]configRule, scope, key, value string) error {
 		return unknownConfig(rules, scope, key)
 	}
 	if err := rule(value); err != nil {
-		return fmt.Errorf("%s config %s=%q: %w", scope, key, value, err)
+		return fmt.Errorf("%s config %s=%q: %w", scope, key, controllerpb.Echo(value), err)
 	}
 	return nil
 }
@@ -125,39 +127,14 @@ func throttledReplicas(value string) error {
 	return nil
 }
 
-// unknownConfig names the nearest known key, the first by name among equals, if it is near enough to be meant.
+// unknownConfig names the nearest known key, the first by name among equals, if it is near enough to be meant, else all.
 func unknownConfig(rules map[string]configRule, scope, key string) error {
 	if len(key) > topicNameMax {
 		return fmt.Errorf("the name of a %s config has %d characters, at most %d are taken", scope, len(key), topicNameMax)
 	}
-	best, distance := "", len(key)/3+1
-	for _, known := range slices.Sorted(maps.Keys(rules)) {
-		if d := editDistance(key, known); d < distance {
-			best, distance = known, d
-		}
+	known := slices.Sorted(maps.Keys(rules))
+	if best := Nearest(key, known, len(key)/3+1); best != "" {
+		return fmt.Errorf("%s config %q is unknown; did you mean %q?", scope, key, best)
 	}
-	if best == "" {
-		return fmt.Errorf("%s config %q is unknown; describe the configs of a %s to see the known ones", scope, key, scope)
-	}
-	return fmt.Errorf("%s config %q is unknown; did you mean %q?", scope, key, best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("%s config %q is unknown; those that can be set are %s", scope, key, strings.Join(known, ", "))
 }

@@ -35,7 +35,7 @@ func CreatePartitions(v View, req *controllerpb.CreatePartitionsRequest) (Decisi
 		}
 		copies[t.GetName()] = -1
 		var added []*metadatapb.Record
-		err := controllerpb.NewError(codeInvalidRequest, "topic %q stands in the request %d times", t.GetName(), n)
+		err := topicRepeated(t.GetName(), n)
 		if n == 1 {
 			added, err = e.grow(v, t, brokers)
 		}
@@ -54,26 +54,32 @@ func CreatePartitions(v View, req *controllerpb.CreatePartitionsRequest) (Decisi
 }
 
 func checkGrowth(v View, req *controllerpb.CreatePartitionsRequest) error {
-	records := 0
+	return v.Limits.CheckAtomic(countGrowth(v.Image, req), 0)
+}
+
+// countGrowth is the number of partitions that a request adds if none of it is refused, and at least that of its topics.
+func countGrowth(im *image.Image, req *controllerpb.CreatePartitionsRequest) int {
+	n := 0
 	for _, t := range req.GetTopics() {
-		if topic, ok := v.Image.TopicByName(t.GetName()); ok {
-			records += max(int(t.GetCount())-topic.Len(), 0)
+		if topic, ok := im.TopicByName(t.GetName()); ok {
+			n += max(int(t.GetCount())-topic.Len(), 0)
 		}
 	}
-	return v.Limits.CheckAtomic(max(records, len(req.GetTopics())), 0)
+	return max(n, len(req.GetTopics()))
 }
 
 func (e *electorate) grow(v View, t *controllerpb.CreatePartitionsTopic, brokers []placeable) ([]*metadatapb.Record, *controllerpb.Error) {
 	topic, ok := v.Image.TopicByName(t.GetName())
 	if !ok {
-		return nil, controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", t.GetName())
+		return nil, noTopicNamed(t.GetName())
 	}
 	if t.GetCount() <= int32(topic.Len()) { // compared, not subtracted: the count may be any number
-		return nil, controllerpb.NewError(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: partitions can only be added", topic.Name(), topic.Len(), t.GetCount())
+		return nil, controllerpb.NewError(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: partitions can only be added, so ask for %d or more",
+			topic.Name(), topic.Len(), t.GetCount(), topic.Len()+1)
 	}
 	added := t.GetCount() - int32(topic.Len())
 	if len(t.GetAssignments()) > 0 && len(t.GetAssignments()) != int(added) {
-		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "%d partitions are added and %d are assigned", added, len(t.GetAssignments()))
+		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "%d partitions are added and %d are assigned: assign each new partition, and no other", added, len(t.GetAssignments()))
 	}
 	lists, err := e.placeMore(v, t, topic, added, brokers)
 	if err != nil {
@@ -87,7 +93,7 @@ func (e *electorate) grow(v View, t *controllerpb.CreatePartitionsTopic, brokers
 			if len(t.GetAssignments()) > 0 {
 				code = codeInvalidReplicaAssignment
 			}
-			return nil, controllerpb.NewError(code, "partition %d has the replicas %s, none of them is active", topic.Len()+i, image.FormatReplicas(list))
+			return nil, noneActive(code, topic.Len()+i, list)
 		}
 		records = append(records, partitionRecord(topic.ID().Bytes(), int32(topic.Len()+i), p))
 	}

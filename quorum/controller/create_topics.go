@@ -74,6 +74,11 @@ func CreateTopics(v View, req *controllerpb.CreateTopicsRequest) (Decision[*cont
 
 // checkCreateSize refuses a request that is too large before any of it is decided.
 func checkCreateSize(v View, req *controllerpb.CreateTopicsRequest) error {
+	return v.Limits.CheckAtomic(countCreated(v, req), 0)
+}
+
+// countCreated is the number of records that a request writes if none of it is refused.
+func countCreated(v View, req *controllerpb.CreateTopicsRequest) int {
 	records := 0
 	for _, t := range req.GetTopics() {
 		partitions := int64(len(t.GetAssignments()))
@@ -82,7 +87,7 @@ func checkCreateSize(v View, req *controllerpb.CreateTopicsRequest) error {
 		}
 		records += 1 + len(t.GetConfigs()) + int(max(partitions, 0))
 	}
-	return v.Limits.CheckAtomic(records, 0)
+	return records
 }
 
 // orDefault takes Kafka's -1 as absent.

@@ -28,7 +28,7 @@ func (c *creation) create(t *controllerpb.CreatableTopic) ([]*metadatapb.Record,
 	copies := c.copies[name]
 	c.copies[name] = -1
 	if copies > 1 {
-		result.Error = controllerpb.NewError(codeInvalidRequest, "topic %q stands in the request %d times", name, copies)
+		result.Error = topicRepeated(name, copies)
 		return nil, result
 	}
 	if repeated := c.repeated(t); repeated != nil {
@@ -78,20 +78,20 @@ func (c *creation) repeated(t *controllerpb.CreatableTopic) *controllerpb.Creata
 func (c *creation) checkNames(t *controllerpb.CreatableTopic) (image.TopicID, *controllerpb.Error) {
 	name, im := t.GetName(), c.view.Image
 	if name == metadataTopic {
-		return image.TopicID{}, controllerpb.NewError(codeInvalidRequest, "the name %s is kept for the metadata log", name)
+		return image.TopicID{}, controllerpb.NewError(codeInvalidRequest, "the name %s is kept for the metadata log: choose another one", name)
 	}
 	if err := checkTopicName(name); err != nil {
 		return image.TopicID{}, err
 	}
 	if existing, ok := im.TopicByName(name); ok {
-		return image.TopicID{}, controllerpb.NewError(codeTopicAlreadyExists, "topic %s exists, with id %v", name, existing.ID())
+		return image.TopicID{}, controllerpb.NewError(codeTopicAlreadyExists, "topic %s exists, with id %v: choose another name, or delete it first", name, existing.ID())
 	}
 	existing, collides := im.CollidingTopic(name)
 	if !collides {
 		existing, collides = c.collisions[collisionKey(name)]
 	}
 	if collides {
-		return image.TopicID{}, controllerpb.NewError(codeInvalidTopic, "the names %s and %s differ only in '.' and '_': metrics could not tell them apart", name, existing)
+		return image.TopicID{}, controllerpb.NewError(codeInvalidTopic, "the names %s and %s differ only in '.' and '_': metrics could not tell them apart; choose another name", name, existing)
 	}
 	return c.topicID(t)
 }
@@ -105,13 +105,13 @@ func (c *creation) topicID(t *controllerpb.CreatableTopic) (image.TopicID, *cont
 		return id, controllerpb.NewError(codeInvalidRequest, "the topic id must be 16 bytes, not all zero")
 	}
 	if other, ok := c.view.Image.TopicByID(id); ok {
-		return id, controllerpb.NewError(codeInvalidRequest, "the topic id %v belongs to topic %s", id, other.Name())
+		return id, controllerpb.NewError(codeInvalidRequest, "the topic id %v belongs to topic %s: draw another", id, other.Name())
 	}
 	if deleted, ok := c.view.Image.PendingDeletion(id); ok {
 		return id, controllerpb.NewError(codeInvalidRequest, "the topic id %v belonged to topic %s, which was deleted: draw another", id, deleted.Name)
 	}
 	if other, ok := c.ids[id]; ok {
-		return id, controllerpb.NewError(codeInvalidRequest, "the topic id %v stands in the request for topic %s too", id, other)
+		return id, controllerpb.NewError(codeInvalidRequest, "the topic id %v stands in the request for topic %s too: draw another", id, other)
 	}
 	return id, nil
 }
@@ -120,10 +120,10 @@ func checkCreationConfigs(configs []*controllerpb.ConfigEntry) *controllerpb.Err
 	seen := make(map[string]bool, len(configs))
 	for _, c := range configs {
 		if c.Value == nil {
-			return controllerpb.NewError(codeInvalidConfig, "topic config %q has no value", c.GetName())
+			return controllerpb.NewError(codeInvalidConfig, "topic config %q has no value: give one, or leave it out", c.GetName())
 		}
 		if seen[c.GetName()] {
-			return controllerpb.NewError(codeInvalidConfig, "topic config %q is given twice", c.GetName())
+			return controllerpb.NewError(codeInvalidConfig, "topic config %q is given twice: give it once", c.GetName())
 		}
 		seen[c.GetName()] = true
 		if err := checkTopicConfig(c.GetName(), c.GetValue()); err != nil {
@@ -136,13 +136,13 @@ func checkCreationConfigs(configs []*controllerpb.ConfigEntry) *controllerpb.Err
 // partitions assigns replicas by hand or by placement.
 func (c *creation) partitions(t *controllerpb.CreatableTopic) ([]image.Partition, *controllerpb.Error) {
 	var replicas [][]image.BrokerID
-	noneActive := codeInvalidReplicationFactor
+	code := codeInvalidReplicationFactor
 	if len(t.GetAssignments()) > 0 {
 		var err *controllerpb.Error
 		if replicas, err = c.assigned(t); err != nil {
 			return nil, err
 		}
-		noneActive = codeInvalidReplicaAssignment
+		code = codeInvalidReplicaAssignment
 	} else {
 		factor, count := orDefault(t.ReplicationFactor, c.view.Defaults.ReplicationFactor), orDefault(t.Partitions, c.view.Defaults.Partitions)
 		if factor < 1 {
@@ -160,7 +160,7 @@ func (c *creation) partitions(t *controllerpb.CreatableTopic) ([]image.Partition
 	for i, list := range replicas {
 		p, ok := c.electorate.newPartition(list)
 		if !ok {
-			return nil, controllerpb.NewError(noneActive, "partition %d has the replicas %s, none of them is active", i, image.FormatReplicas(list))
+			return nil, noneActive(code, i, list)
 		}
 		partitions[i] = p
 	}

@@ -31,7 +31,7 @@ func DeleteTopics(v View, req *controllerpb.DeleteTopicsRequest) (Decision[*cont
 	for _, t := range req.GetTopics() {
 		topic, err := findDeletable(v.Image, t)
 		if err == nil && copies[topic.ID()] > 1 {
-			err = controllerpb.NewError(codeInvalidRequest, "topic %s stands in the request %d times", topic.Name(), copies[topic.ID()])
+			err = topicRepeated(topic.Name(), copies[topic.ID()])
 		}
 		result := &controllerpb.DeletableTopicResult{Name: t.Name, TopicId: t.GetTopicId(), Error: err}
 		if err == nil {
@@ -59,14 +59,14 @@ func findDeletable(im *image.Image, t *controllerpb.DeletableTopic) (image.Topic
 	var none image.Topic
 	switch {
 	case t.Name == nil && len(t.GetTopicId()) == 0:
-		return none, controllerpb.NewError(codeInvalidRequest, "neither a topic name nor a topic id is given")
+		return none, controllerpb.NewError(codeInvalidRequest, "neither a topic name nor a topic id is given: give one")
 	case t.Name != nil && len(t.GetTopicId()) != 0:
 		return none, controllerpb.NewError(codeInvalidRequest, "both a topic name and a topic id are given: leave one out")
 	case t.Name != nil:
 		if topic, ok := im.TopicByName(t.GetName()); ok {
 			return topic, nil
 		}
-		return none, controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", t.GetName())
+		return none, noTopicNamed(t.GetName())
 	}
 	id, err := image.UUIDFrom(t.GetTopicId())
 	if err != nil {
@@ -75,7 +75,7 @@ func findDeletable(im *image.Image, t *controllerpb.DeletableTopic) (image.Topic
 	if topic, ok := im.TopicByID(id); ok {
 		return topic, nil
 	}
-	return none, controllerpb.NewError(codeUnknownTopicID, "no topic has the id %v", id)
+	return none, controllerpb.NewError(codeUnknownTopicID, "no topic has the id %v: `quorate topic list` shows all", id)
 }
 
 func countDeletions(im *image.Image, topics []*controllerpb.DeletableTopic) map[image.TopicID]int {

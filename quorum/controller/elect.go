@@ -24,8 +24,8 @@ type fitness int8
 
 const (
 	unfit fitness = iota
-	// doomed brokers are fenced later in the same decision. They lead only if nobody else can, so that a decision that
-	// is cut leaves no partition without a leader that could have one.
+	// doomed brokers are fenced later in the same decision, or by one that follows. They lead only if nobody else can, so that
+	// a decision that is cut leaves no partition without a leader that could have one.
 	doomed
 	fit
 )
@@ -80,7 +80,7 @@ func (e *electorate) bar(id image.BrokerID) { e.known[id] = unfit }
 // welcome says that the decision brings a broker back into service.
 func (e *electorate) welcome(id image.BrokerID) { e.known[id] = fit }
 
-// doom says that the decision will take the brokers out of service one after the other.
+// doom says that the brokers are taken out of service one after the other, by the decision or by one that follows.
 func (e *electorate) doom(ids []image.BrokerID) {
 	for _, id := range ids {
 		if e.fitness(id) == fit {
@@ -119,7 +119,9 @@ func (e *electorate) mode(id image.TopicID) electionMode {
 //
 //  1. Clean: a member of the ISR or, if that is empty, of the ELR. In the order of the mode: the preferred replica, the
 //     present leader, then the replica list.
-//  2. The last known leader, if ISR and ELR are empty and it can lead (KIP-966, KAFKA-19522). It counts as unclean.
+//  2. The last known leader, if ISR and ELR are empty and it can lead (KIP-966, KAFKA-19522). It counts as unclean. Only a crash
+//     of its machine leads there: it left ISR and ELR for the unsynced tail it may lack, and nobody is known to have more. One
+//     that has lost its log is not known any more, so that only the operator's request, or the topic's setting, ends that.
 //  3. With electUnclean: the first replica that can lead.
 //
 // A broker that the decision fences later leads only if nobody else can lead cleanly, and never uncleanly.

@@ -41,7 +41,7 @@ func ElectLeaders(v View, req *controllerpb.ElectLeadersRequest) (Decision[*cont
 		switch {
 		case err != nil:
 		case seen[id]:
-			err = controllerpb.NewError(codeInvalidRequest, "the partition stands in the request twice")
+			err = partitionRepeated()
 		default:
 			seen[id] = true
 			var after image.Partition
@@ -100,11 +100,11 @@ func electables(req *controllerpb.ElectLeadersRequest, im *image.Image) []*contr
 func findPartition(im *image.Image, topic string, partition int32) (image.PartitionID, image.Partition, *controllerpb.Error) {
 	t, ok := im.TopicByName(topic)
 	if !ok {
-		return image.PartitionID{}, image.Partition{}, controllerpb.NewError(codeUnknownTopicOrPartition, "no topic has the name %q", topic)
+		return image.PartitionID{}, image.Partition{}, noTopicNamed(topic)
 	}
 	p, ok := t.Partition(partition)
 	if !ok {
-		return image.PartitionID{}, p, controllerpb.NewError(codeUnknownTopicOrPartition, "topic %s has partitions 0 to %d, not %d", topic, t.Len()-1, partition)
+		return image.PartitionID{}, p, noSuchPartition(t, partition)
 	}
 	return image.PartitionID{Topic: t.ID(), Partition: partition}, p, nil
 }
@@ -113,15 +113,16 @@ func findPartition(im *image.Image, topic string, partition int32) (image.Partit
 func (e *electorate) electByRequest(kind controllerpb.ElectionType, id image.PartitionID, p image.Partition, candidate *int32) (*metadatapb.Record, image.Partition, *controllerpb.Error) {
 	if kind == electionPreferred {
 		if p.Leader == p.Replicas[0] {
-			return nil, p, controllerpb.NewError(codeElectionNotNeeded, "the preferred replica %v leads", p.Leader)
+			return nil, p, controllerpb.NewError(codeElectionNotNeeded, "the preferred replica %v leads already: there is nothing to elect", p.Leader)
 		}
 		if record, after := e.electPreferred(id, p); record != nil {
 			return record, after, nil
 		}
-		return nil, p, controllerpb.NewError(codePreferredLeaderNotAvailable, "the preferred replica %v is fenced, shutting down or not in the ISR %s", p.Replicas[0], image.FormatReplicas(p.ISR))
+		return nil, p, controllerpb.NewError(codePreferredLeaderNotAvailable, "the preferred replica %v is fenced, shutting down or not in the ISR %s: bring it back into the ISR, or reassign the partition with another first replica",
+			p.Replicas[0], image.FormatReplicas(p.ISR))
 	}
 	if p.Leader != image.NoBroker {
-		return nil, p, controllerpb.NewError(codeElectionNotNeeded, "broker %v leads", p.Leader)
+		return nil, p, controllerpb.NewError(codeElectionNotNeeded, "broker %v leads: an unclean election is for a partition without a leader; a preferred election or a reassignment moves a leader", p.Leader)
 	}
 	c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_UNCLEAN_ELECTION)
 	c.mode = electUnclean
@@ -130,7 +131,7 @@ func (e *electorate) electByRequest(kind controllerpb.ElectionType, id image.Par
 	}
 	record, after := c.build()
 	if record == nil || after.Leader == image.NoBroker {
-		return nil, p, controllerpb.NewError(codeEligibleLeadersNotAvailable, "none of the replicas %s can lead", image.FormatReplicas(p.Replicas))
+		return nil, p, controllerpb.NewError(codeEligibleLeadersNotAvailable, "none of the replicas %s can lead: start one of their brokers", image.FormatReplicas(p.Replicas))
 	}
 	return record, after, nil
 }

@@ -35,6 +35,9 @@ func BuildChange(v View, id image.PartitionID, old image.Partition, s ChangeSpec
 	return c.build()
 }
 
+// FenceStaleUpTo is FenceStaleBrokers with another bound.
+func FenceStaleUpTo(v View, membershipsMax int) Decision[Done] { return fenceStale(v, membershipsMax) }
+
 // Placeable is a broker for tests of placement.
 type Placeable struct {
 	ID     image.BrokerID

@@ -56,10 +56,32 @@ type supportedBy struct {
 	ids    []image.BrokerID
 }
 
-// checkSupport tells which nodes support which levels if not every node supports the one that is asked for, and is empty
+// knownFeatures lists, by name, the features that this controller or a registered node has, and those that are finalized.
+func knownFeatures(im *image.Image) []string {
+	var names []string
+	add := func(list []image.FeatureRange) {
+		for _, f := range list {
+			names = append(names, f.Name)
+		}
+	}
+	add(image.SupportedFeatures())
+	for c := range im.Controllers() {
+		add(c.Features)
+	}
+	for b := range im.Brokers() {
+		add(b.Features)
+	}
+	for name := range im.Features() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkSupport tells which nodes support which levels if not every node supports the one that is asked for, and nothing
 // if every node does. Nodes are this controller, whatever is registered, fenced or not, and the members of the quorum: one
 // that has not registered yet may support anything.
-func checkSupport(v View, name string, level int32) string {
+func checkSupport(v View, name string, level int32) error {
 	own := image.RangeOf(image.SupportedFeatures(), name)
 	groups := []supportedBy{{what: "this controller", levels: own}}
 	add := func(what string, id image.BrokerID, declared []image.FeatureRange) {
@@ -81,16 +103,16 @@ func checkSupport(v View, name string, level int32) string {
 	if !slices.ContainsFunc(groups, func(g supportedBy) bool { return !g.levels.Holds(level) }) {
 		for _, id := range v.Members {
 			if _, ok := v.Image.Controller(id); !ok {
-				return fmt.Sprintf("controller %v is a member of the quorum and has not registered, so it is not known what it supports: start it, or remove it", id)
+				return fmt.Errorf("controller %v is a member of the quorum and has not registered, so it is not known what it supports: start it, or remove it", id)
 			}
 		}
-		return ""
+		return nil
 	}
 	by := "not supported by every node"
 	if !slices.ContainsFunc(groups, func(g supportedBy) bool { return g.levels.Holds(level) }) {
 		by = "supported by no node"
 	}
-	return fmt.Sprintf("level %d is %s: %s: ask for a level that all support, or run releases that support it", level, by, supportText(groups))
+	return fmt.Errorf("level %d is %s: %s: ask for a level that all support, or run releases that support it", level, by, supportText(groups))
 }
 
 // supportNamedMax bounds the nodes of one kind and range that an error names.

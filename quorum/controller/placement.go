@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/fsm/image"
 )
@@ -22,7 +23,7 @@ type placer struct {
 	rack     int // where the next partition starts
 	epoch    int // number of the partition since the last shuffle
 	unfenced int
-	brokers  int
+	brokers  []placeable // registered and not shutting down
 	rand     *rand.Rand
 }
 
@@ -65,7 +66,7 @@ func placeableBrokers(im *image.Image) []placeable {
 
 // newPlacer draws where racks and lists begin. Brokers come in ascending order of id.
 func newPlacer(brokers []placeable, source *rand.Rand) *placer {
-	p := &placer{rand: source, brokers: len(brokers)}
+	p := &placer{rand: source, brokers: brokers}
 	byRack := make(map[string]*placerRack)
 	var names []string
 	for _, b := range brokers {
@@ -92,6 +93,21 @@ func newPlacer(brokers []placeable, source *rand.Rand) *placer {
 	return p
 }
 
+// brokersNamedMax bounds the brokers that an error names.
+const brokersNamedMax = 10
+
+func (p *placer) names() string {
+	var ids []string
+	for _, b := range p.brokers[:min(len(p.brokers), brokersNamedMax)] {
+		ids = append(ids, b.id.String())
+	}
+	text := strings.Join(ids, ", ")
+	if more := len(p.brokers) - len(ids); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 func (p *placer) draw(n int) int {
 	if n == 0 {
 		return 0
@@ -104,12 +120,13 @@ func (p *placer) place(count int32, factor int) ([][]image.BrokerID, error) {
 	switch {
 	case factor <= 0:
 		return nil, fmt.Errorf("replication factor is %d, must be at least 1", factor)
-	case p.brokers == 0:
-		return nil, errors.New("no broker is registered that is not shutting down")
+	case len(p.brokers) == 0:
+		return nil, errors.New("no broker is registered that is not shutting down: start one")
 	case p.unfenced == 0:
-		return nil, fmt.Errorf("all %d brokers are fenced", p.brokers)
-	case factor > p.brokers:
-		return nil, fmt.Errorf("replication factor is %d, only %d brokers are registered and not shutting down", factor, p.brokers)
+		return nil, fmt.Errorf("all %d brokers (%s) are fenced: start one of them", len(p.brokers), p.names())
+	case factor > len(p.brokers):
+		return nil, fmt.Errorf("replication factor %d is larger than %d usable brokers (%s): start another broker, or ask for replication factor %[2]d",
+			factor, len(p.brokers), p.names())
 	}
 	placed := make([][]image.BrokerID, count)
 	for i := range placed {

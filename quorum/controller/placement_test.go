@@ -48,9 +48,9 @@ func TestPlacementStripes(t *testing.T) {
 		{"P4 a rack of fenced brokers gets its share, not the leader", concat(brokersIn("A", true, 10), brokersIn("B", false, 20, 21), brokersIn("C", false, 30)), 3, 3, "[20,10,30] [21,30,10] [30,10,20]"},
 		{"P5 uneven racks", concat(brokersIn("A", false, 0, 1), brokersIn("B", false, 2)), 3, 2, "[0,2,1] [2,1,0]"},
 		{"P6 a fenced broker leads nothing", concat(brokersIn("", false, 0), brokersIn("", true, 1)), 1, 3, "[0] [0] [0]"},
-		{"P8 all fenced", brokersIn("", true, 10, 11), 1, 1, "error all 2 brokers are fenced"},
-		{"P8 too few", brokersIn("", false, 10, 11), 3, 1, "error replication factor is 3, only 2 brokers are registered and not shutting down"},
-		{"none", nil, 1, 1, "error no broker is registered that is not shutting down"},
+		{"P8 all fenced", brokersIn("", true, 10, 11), 1, 1, "error all 2 brokers (10, 11) are fenced: start one of them"},
+		{"P8 too few", brokersIn("", false, 10, 11), 3, 1, "error replication factor 3 is larger than 2 usable brokers (10, 11): start another broker, or ask for replication factor 2"},
+		{"none", nil, 1, 1, "error no broker is registered that is not shutting down: start one"},
 		{"factor 0", brokersIn("", false, 1), 0, 1, "error replication factor is 0, must be at least 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -34,9 +34,11 @@ import (
 // same decision, for each replica of the broker:
 //
 //	its log is gone      it leaves ISR, ELR and last-known ELR; so does every replica when the directory is another one.
-//	                     As the last ISR member it leaves the ISR empty, with no leader.
+//	                     As the last ISR member it leaves the ISR empty, with no leader and none to elect cleanly.
 //	the machine crashed  or nothing is known: it leaves ISR and ELR, for an unsynced tail may be gone, but stays last
-//	                     known. Without ELR it stays in the ISR as the last member.
+//	                     known. As the last member it leaves the ISR empty, with no leader until it is unfenced: then it
+//	                     leads as the last known one, and recovers. Without ELR, where nobody is last known, it stays in
+//	                     the ISR as the last member instead, and leads when it is unfenced.
 //	otherwise            its log is whole: what fencing did stays. A clean stop counts only if its marker names the epoch
 //	                     of the life before (KAFKA-18635).
 //

@@ -16,9 +16,9 @@ const metadataTopic = "__cluster_metadata"
 func checkTopicName(name string) *controllerpb.Error {
 	switch {
 	case name == "":
-		return controllerpb.NewError(codeInvalidTopic, "the topic name is empty")
+		return controllerpb.NewError(codeInvalidTopic, "the topic name is empty: give 1 to %d characters", topicNameMax)
 	case name == "." || name == "..":
-		return controllerpb.NewError(codeInvalidTopic, "the topic name cannot be %q", name)
+		return controllerpb.NewError(codeInvalidTopic, "the topic name cannot be %q, which names a directory: choose another one", name)
 	case len(name) > topicNameMax:
 		return controllerpb.NewError(codeInvalidTopic, "the topic name has %d characters, at most %d are allowed", len(name), topicNameMax)
 	}

@@ -18,7 +18,7 @@ func UnregisterBroker(v View, req *controllerpb.UnregisterBrokerRequest) (Decisi
 	id := image.BrokerID(req.GetBrokerId())
 	b, ok := v.Image.Broker(id)
 	if !ok {
-		return d, controllerpb.Refuse(codeBrokerIDNotRegistered, "broker %v is not registered", id)
+		return d, &controllerpb.RefusedError{Err: notRegistered(id)}
 	}
 	e := newElectorate(v)
 	e.bar(id)

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -15,7 +16,8 @@ import (
 //
 //	INVALID_REQUEST         no feature is named, or too many; a name that is empty or too long; a feature named twice
 //	INVALID_UPDATE_VERSION  the first feature, in the order of the request, that fails one of these, in this order:
-//	                        the kind of update is unknown; the level is below zero; this controller, a registered
+//	                        the kind of update is unknown; the level is below zero; neither this controller nor a
+//	                        registered node knows the feature; this controller, a registered
 //	                        controller, a member of the quorum or a registered broker, fenced or not, does not support
 //	                        the level; an upgrade to a lower level, or a downgrade to a higher one; a safe downgrade
 //	                        that would lose who may lead a partition
@@ -58,7 +60,7 @@ func UpdateFeatures(v View, req *controllerpb.UpdateFeaturesRequest) (Decision[*
 
 func checkUpdateNames(updates []*controllerpb.FeatureUpdate) error {
 	if len(updates) == 0 {
-		return controllerpb.Refuse(codeInvalidRequest, "no feature is named")
+		return controllerpb.Refuse(codeInvalidRequest, "no feature is named: name one and its level")
 	}
 	if len(updates) > featuresMax {
 		return controllerpb.Refuse(codeInvalidRequest, "%d features are named, at most %d are taken", len(updates), featuresMax)
@@ -68,7 +70,7 @@ func checkUpdateNames(updates []*controllerpb.FeatureUpdate) error {
 			return controllerpb.Refuse(codeInvalidRequest, "the name of feature %d of the request has %d characters, must have 1 to %d", i+1, n, featureNameMax)
 		}
 		if slices.ContainsFunc(updates[:i], func(o *controllerpb.FeatureUpdate) bool { return o.GetName() == u.GetName() }) {
-			return controllerpb.Refuse(codeInvalidRequest, "feature %s stands in the request twice", u.GetName())
+			return controllerpb.Refuse(codeInvalidRequest, "feature %s stands in the request twice: name it once", u.GetName())
 		}
 	}
 	return nil
@@ -83,7 +85,7 @@ const (
 func checkUpdate(v View, u *controllerpb.FeatureUpdate) error {
 	name, level, old := u.GetName(), u.GetLevel(), v.Image.Feature(u.GetName())
 	refuse := func(format string, args ...any) error {
-		return controllerpb.Refuse(codeInvalidUpdateVersion, "feature %s: %s", name, fmt.Sprintf(format, args...))
+		return controllerpb.Refuse(codeInvalidUpdateVersion, "feature %s: "+format, append([]any{name}, args...)...)
 	}
 	if t := u.GetType(); t != updateUpgrade && t != updateSafeDowngrade && t != updateUnsafeDowngrade {
 		return refuse("update type %d is unknown: 1 upgrades, 2 downgrades, 3 downgrades even where metadata is lost", t)
@@ -91,8 +93,11 @@ func checkUpdate(v View, u *controllerpb.FeatureUpdate) error {
 	if level < 0 {
 		return refuse("level %d is below 0", level)
 	}
-	if reason := checkSupport(v, name, level); reason != "" {
-		return refuse("%s", reason)
+	if known := knownFeatures(v.Image); !slices.Contains(known, name) {
+		return refuse("no node knows it: the features are %s", strings.Join(known, ", "))
+	}
+	if err := checkSupport(v, name, level); err != nil {
+		return refuse("%v", err)
 	}
 	switch upgrade := u.GetType() == updateUpgrade; {
 	case upgrade && level < old:
@@ -127,12 +132,7 @@ func losingCandidates(im *image.Image) (n int, first string) {
 func (e *electorate) withoutELR() []*metadatapb.Record {
 	e.elr = false
 	var records []*metadatapb.Record
-	seen := make(map[image.PartitionID]bool)
 	clear := func(id image.PartitionID, p image.Partition) {
-		if seen[id] || len(p.ELR)+len(p.LastKnownELR) == 0 {
-			return
-		}
-		seen[id] = true
 		c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_FEATURE)
 		c.mode = electOnline
 		if len(p.ISR) == 0 {
@@ -143,10 +143,12 @@ func (e *electorate) withoutELR() []*metadatapb.Record {
 		}
 	}
 	for id, p := range e.im.Leaderless() {
-		clear(id, p)
+		if len(p.ELR)+len(p.LastKnownELR) > 0 {
+			clear(id, p)
+		}
 	}
-	for b := range e.im.Brokers() {
-		for id, p := range e.im.PartitionsWithELR(b.ID) {
+	for id, p := range e.im.WithELR() {
+		if p.Leader != image.NoBroker {
 			clear(id, p)
 		}
 	}

@@ -123,7 +123,7 @@ func (s *store) rollTo(b *batch, h header) error {
 	case ReasonLineage: // nothing is missing
 		s.cfg.Logger.Info("history goes on in a new lineage", "from", int64(s.tail().Offset)+1, "to", int64(h.before.Offset))
 	default:
-		s.metrics.Gaps.Add(1)
+		s.noteGap()
 		s.cfg.Logger.Warn("history has a gap", "from", int64(s.tail().Offset)+1, "to", int64(h.before.Offset), "reason", h.reason.String())
 	}
 	return s.roll(h)

@@ -25,6 +25,8 @@ const (
 	writeBytes = 256 << 10
 	// readersMax bounds the reads that go on at one time, each with its buffer.
 	readersMax = 4
+	// pieceBytes is what a piece counts in a page beside its entry.
+	pieceBytes = 128
 	// gapsTriedMax bounds the gaps that the filler remembers having tried.
 	gapsTriedMax = 64
 )
@@ -40,6 +42,9 @@ type Config struct {
 	SegmentBytes int64
 	// QueueEntriesMax and QueueBytesMax bound what waits to be written. Defaults 16384 and 16 MiB.
 	QueueEntriesMax, QueueBytesMax int
+	// PageBytes ends a page: what a read takes from the files before it gives its place to others and hands that over. A page
+	// holds one entry at least. Default 256 KiB.
+	PageBytes int
 	// RetryInterval is the pause after a failed write. Default 30 s.
 	RetryInterval time.Duration
 	// RetentionInterval is the time between two looks for segments that are too old. Default 1 min.
@@ -146,6 +151,7 @@ func (c *Config) Validate() error {
 	}
 	setDefault(&c.QueueEntriesMax, 16384)
 	setDefault(&c.QueueBytesMax, 16<<20)
+	setDefault(&c.PageBytes, 256<<10)
 	setDefault(&c.RetryInterval, 30*time.Second)
 	setDefault(&c.RetentionInterval, time.Minute)
 	setDefault(&c.FillIntervalMin, 5*time.Second)

@@ -123,7 +123,7 @@ func (h *History) drain() {
 	if h.lost != ReasonNone {
 		h.skip()
 	}
-	if h.metrics.Gaps.Load() > h.metrics.GapsFilled.Load() {
+	if h.store.gapped.Swap(false) {
 		h.filler.wake()
 	}
 }

@@ -134,7 +134,7 @@ func newRig(t testing.TB) *rig {
 	r.at.Store(&begin)
 	r.fs = envtest.NewFS(env.OS("").FS, r.faults)
 	r.cfg = Config{
-		Dir: filepath.Join(t.TempDir(), "history"), RetentionTime: 365 * 24 * time.Hour * 100, RetentionBytes: 1 << 30, SegmentBytes: 1500,
+		Dir: filepath.Join(t.TempDir(), "history"), RetentionTime: 365 * 24 * time.Hour * 100, RetentionBytes: 1 << 30, SegmentBytes: 1500, PageBytes: 700,
 		Position: func() Mark { return *r.at.Load() },
 		Env:      &env.Env{FS: r.fs, Clock: r.clock}, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	}

@@ -15,7 +15,8 @@ type queued struct {
 // restored is where a snapshot stands, and where the log ended that its lineage went on from.
 type restored struct{ at, recovered Mark }
 
-// queue holds what waits to be written. What finds no room is dropped: whoever puts must not wait.
+// queue holds what waits to be written, entriesMax entries and marks of bytesMax bytes. What finds no room is dropped: whoever
+// puts must not wait.
 type queue struct {
 	mu                   sync.Mutex
 	entriesMax, bytesMax int
@@ -43,11 +44,19 @@ func (q *queue) putEntries(entries []*fsm.Entry) (dropped int) {
 	return dropped
 }
 
-// putRestored adds a mark; there is always room, for nothing before it is wanted any more than what comes after.
+// putRestored adds a mark. It takes the place of a mark that stands last, for nothing came between the two. Where there is no
+// room it is dropped: what comes after it does not follow what was there before, which shows that something is missing.
 func (q *queue) putRestored(r restored) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = append(q.list, queued{restored: &r})
+	switch last := len(q.list) - 1; {
+	case last >= 0 && q.list[last].restored != nil:
+		q.list[last].restored = &r
+	case len(q.list) >= q.entriesMax:
+		q.lost = true
+	default:
+		q.list = append(q.list, queued{restored: &r})
+	}
 	q.signal()
 }
 

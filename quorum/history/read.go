@@ -34,30 +34,52 @@ func (t Topic) keys() []key {
 	return []key{nameKey(t.Name)}
 }
 
-// errEnd ends a walk over a view.
-var errEnd = errors.New("end")
+var (
+	// errEnd ends a walk over a view.
+	errEnd = errors.New("end")
+	// errPage ends it for now: the page is full.
+	errPage = errors.New("page is full")
+)
 
 // Read hands over what the history holds from one offset to another: entries whole, and gaps, in order. With a topic it
-// leaves out segments that certainly hold nothing about it. What lies behind the end of the history is neither.
+// leaves out segments that certainly hold nothing about it. What lies behind the end of the history is neither. It reads a
+// page at a time and gives its place to others while it hands that over: whoever takes slowly holds up nobody. What retention
+// removes between two pages is a gap.
 func (h *History) Read(ctx context.Context, from, end image.MetadataOffset, about *Topic, take func(Piece) error) error {
+	r := reader{ctx: ctx, store: &h.store, next: from, end: end, about: about}
+	rescans := 0
+	for whole := false; !whole; {
+		name, err := h.readPage(&r)
+		if name != "" {
+			if rescans++; rescans > rescansMax {
+				return fmt.Errorf("history: damage found %d times in one read; ask again", rescansMax)
+			}
+			if err := h.store.rescan(name, err); err != nil {
+				return err
+			}
+			h.filler.wake()
+		} else if err != nil && !errors.Is(err, errPage) {
+			return err
+		}
+		whole = name == "" && err == nil
+		for _, p := range r.page {
+			if err := take(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readPage waits for a place and reads one page.
+func (h *History) readPage(r *reader) (bad string, err error) {
 	select {
 	case h.readers <- struct{}{}:
 		defer func() { <-h.readers }()
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-r.ctx.Done():
+		return "", r.ctx.Err()
 	}
-	r := reader{ctx: ctx, store: &h.store, next: from, end: end, about: about, take: take}
-	for range rescansMax {
-		name, err := r.read(h.store.view())
-		if name == "" {
-			return err
-		}
-		if err := h.store.rescan(name, err); err != nil {
-			return err
-		}
-		h.filler.wake()
-	}
-	return fmt.Errorf("history: damage found %d times in one read; ask again", rescansMax)
+	return r.readPage(h.store.view())
 }
 
 // End is where the history ends.
@@ -90,11 +112,31 @@ type reader struct {
 	store     *store
 	next, end image.MetadataOffset
 	about     *Topic
-	take      func(Piece) error
+
+	page  []Piece
+	bytes int
+	// Where the page before ended, so that the next one need not begin at the front of the run.
+	begun bool
+	at    placed
 }
 
-// read goes over a view. It returns the name of a segment that could not be read, with the error.
-func (r *reader) read(v view) (bad string, err error) {
+// placed is a place in a segment, with the chain there.
+type placed struct {
+	segment string
+	offset  int64
+	chain   image.Chain
+}
+
+// readPage reads the next page of a view. It ends with errPage if there may be more. It returns the name of a segment that
+// could not be read, with the error.
+func (r *reader) readPage(v view) (bad string, err error) {
+	r.page, r.bytes = nil, 0
+	if r.begun && v.floor > r.next {
+		if err := r.gap(Gap{From: r.next, To: v.floor - 1, Reason: ReasonRetention}); err != nil {
+			return "", endOf(err)
+		}
+	}
+	r.begun = true
 	err = v.each(func(g *Gap, sp *span) error {
 		if g != nil {
 			return r.gap(*g)
@@ -115,10 +157,23 @@ func (r *reader) read(v view) (bad string, err error) {
 		}
 		return err
 	})
+	return bad, endOf(err)
+}
+
+func endOf(err error) error {
 	if errors.Is(err, errEnd) {
-		return "", nil
+		return nil
 	}
-	return bad, err
+	return err
+}
+
+// put adds a piece to the page.
+func (r *reader) put(p Piece, size int) error {
+	r.page = append(r.page, p)
+	if r.bytes += pieceBytes + size; r.bytes >= r.store.cfg.PageBytes {
+		return errPage
+	}
+	return nil
 }
 
 func (r *reader) gap(g Gap) error {
@@ -130,59 +185,62 @@ func (r *reader) gap(g Gap) error {
 		return nil
 	}
 	r.next = g.To + 1
-	return r.take(Piece{Gap: &g})
+	return r.put(Piece{Gap: &g}, 0)
 }
 
-// run reads the entries of a run.
+// run reads the entries of a run, from where the page before has ended.
 func (r *reader) run(sp *span) error {
 	file, err := r.store.cfg.Env.FS.OpenFile(filepath.Join(r.store.cfg.Dir, sp.segment.name), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close() // opened for reading
-	in := bufio.NewReaderSize(io.NewSectionReader(file, sp.run.start, sp.run.end-sp.run.start), readBufferBytes)
-	chain := sp.run.before.Chain
-	for range sp.run.entries {
+	at := placed{segment: sp.segment.name, offset: sp.run.start, chain: sp.run.before.Chain}
+	if r.at.segment == at.segment && r.at.offset > at.offset && r.at.offset < sp.run.end {
+		at = r.at
+	}
+	in := bufio.NewReaderSize(io.NewSectionReader(file, at.offset, sp.run.end-at.offset), readBufferBytes)
+	for at.offset < sp.run.end {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		i, err := r.nextFrame(in)
+		i, size, err := r.nextFrame(in)
 		if err != nil {
 			return err
 		}
-		if i.before.Chain != chain {
+		if i.before.Chain != at.chain {
 			return fmt.Errorf("%w: the entry at offset %d does not follow the one before", errDamaged, i.BaseOffset)
 		}
-		chain = i.Chain
+		at.offset, at.chain = at.offset+int64(size), i.Chain
 		if i.LastOffset < r.next {
 			continue
 		}
 		if i.BaseOffset > r.end {
 			return errEnd
 		}
-		r.next = i.LastOffset + 1
-		if err := r.take(Piece{Entry: i.Entry}); err != nil {
+		r.next, r.at = i.LastOffset+1, at
+		if err := r.put(Piece{Entry: i.Entry}, size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// nextFrame reads one frame.
-func (r *reader) nextFrame(in *bufio.Reader) (item, error) {
+// nextFrame reads one frame, and tells its size.
+func (r *reader) nextFrame(in *bufio.Reader) (i item, size int, err error) {
 	head, err := in.Peek(frameHeadBytes)
 	if err != nil {
-		return item{}, short(err)
+		return item{}, 0, short(err)
 	}
-	n, err := frameLength(head)
-	if err != nil {
-		return item{}, err
+	if size, err = frameLength(head); err != nil {
+		return item{}, 0, err
 	}
-	frame := make([]byte, n)
+	frame := make([]byte, size)
 	if _, err := io.ReadFull(in, frame); err != nil {
-		return item{}, short(err)
+		return item{}, 0, short(err)
 	}
-	return decodeFrame(frame)
+	i, err = decodeFrame(frame)
+	return i, size, err
 }
 
 // short takes an early end for damage.
@@ -234,7 +292,7 @@ func (s *store) rescan(name string, cause error) error {
 		found.damaged = []int64{found.segment.size} // the end is damaged, or gone
 	}
 	s.reportScan(path, scanned{segment: found.segment, damaged: found.damaged})
-	s.metrics.Gaps.Add(1)
+	s.noteGap()
 	next := found.segment
 	next.size = max(next.size, old.size)
 	if old.keys == nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/quorum/env"
@@ -31,6 +32,15 @@ type store struct {
 	mu    sync.Mutex
 	list  []*segment // ascending by offset
 	floor image.MetadataOffset
+
+	// gapped is set when a gap has arisen, until the filler is told.
+	gapped atomic.Bool
+}
+
+// noteGap counts a gap that has arisen, and remembers to tell the filler.
+func (s *store) noteGap() {
+	s.metrics.Gaps.Add(1)
+	s.gapped.Store(true)
 }
 
 // open reads what is there. It may be called again after an error.

@@ -216,6 +216,30 @@ func TestValuesBehindAGapAreNotGuessed(t *testing.T) {
 	}
 }
 
+// An election that nobody asked to be unclean and that was says what it costs.
+func TestUncleanElectionsByThemselvesAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		known []int32
+		want  string
+	}{
+		"last known leader": {[]int32{3}, "broker 3 came back and serves; the last known leader leads: what a crash of its machine took from its log is lost"},
+		"by the topic":      {nil, "broker 3 came back and serves; nobody in ISR and ELR could lead, the election was unclean: records may be lost"},
+	} {
+		e := &controllerpb.PartitionEvent{
+			Kind:   controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_CHANGED,
+			Reason: metadatapb.ChangeReason_CHANGE_REASON_UNFENCE, Cause: &metadatapb.Cause{Name: "BrokerHeartbeat", BrokerId: proto.Int32(3)},
+			Changes: []*controllerpb.FieldChange{
+				{Field: "leader", Old: number(-1), New: number(3)},
+				{Field: "lastKnownElr", Old: list(c.known), New: list(nil)},
+				{Field: "leaderRecoveryState", Old: text(recovered), New: text("RECOVERING")},
+			},
+		}
+		if got := words(e, nil); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // Every reason has words, whoever caused it.
 func TestEveryReasonHasWords(t *testing.T) {
 	for n, name := range metadatapb.ChangeReason_name {

@@ -42,7 +42,21 @@ func (s sentence) text() string {
 	if text, ok := s.registration(); ok {
 		return text
 	}
-	return s.change()
+	return s.change() + s.loss()
+}
+
+// loss warns of a change that nobody asked to be unclean and that made an unclean leader all the same: the last known one after
+// a crash of its machine, or the first that lives where the topic allows it.
+func (s sentence) loss() string {
+	to := s.new("leaderRecoveryState")
+	if s.e.GetReason() == metadatapb.ChangeReason_CHANGE_REASON_UNCLEAN_ELECTION || to == nil || to.GetText() == recovered {
+		return ""
+	}
+	known := s.old("lastKnownElr").GetIds().GetIds()
+	if len(known) == 1 && int64(known[0]) == s.new("leader").GetNumber() {
+		return "; the last known leader leads: what a crash of its machine took from its log is lost"
+	}
+	return "; nobody in ISR and ELR could lead, the election was unclean: records may be lost"
 }
 
 // registration is the cause of a replica's new state that comes from the registration of its broker alone.

@@ -334,7 +334,7 @@ func (c *cluster) rawPeer(from *member, servers []Server) *transport {
 		conf.Servers = append(conf.Servers, s.raft())
 	}
 	provider := newAddressProvider(layer.self, func() raft.Configuration { return conf })
-	return newTransport(layer, provider, env.OS("").Clock, time.Second, time.Second, newHCLog(slog.New(slog.DiscardHandler), env.OS("").Clock))
+	return newTransport(layer, provider, env.OS("").Clock, time.Second, time.Second, func(f func()) bool { go f(); return true }, newHCLog(slog.New(slog.DiscardHandler), env.OS("").Clock))
 }
 
 func (t *transport) closeAll() {

@@ -64,7 +64,7 @@ func (l *streamLayer) connect(ctx context.Context, to peerAddress, what purpose)
 	stop := context.AfterFunc(ctx, func() { dialed.Close() })
 	said, err = l.greetServer(conn, to, what)
 	if !stop() && ctx.Err() != nil {
-		err = ctx.Err()
+		err = ctx.Err() // the connection was closed for it; its own error would say that only
 	}
 	if err != nil {
 		dialed.Close()

@@ -3,8 +3,6 @@ package raftnode
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"sync"
 
 	"github.com/hashicorp/raft"
 )
@@ -75,9 +73,12 @@ func (n *Node) cutForInstalled(index, term uint64) error {
 		return err
 	}
 	n.metrics.LogCuts.Add(1)
-	if plan.whole && (r == nil || !setLastLog(r, index, term)) {
-		err := fmt.Errorf("%w: the raft log was replaced by a snapshot up to index %d, and this process cannot go on; start the node again",
-			ErrStoreFailed, index)
+	if !plan.whole || r == nil {
+		return nil
+	}
+	if err := n.parts.lastLog(r, index, term); err != nil {
+		err := fmt.Errorf("%w: the raft log was replaced by a snapshot up to index %d, and this process cannot go on (%w); start the node again",
+			ErrStoreFailed, index, err)
 		n.stores.guard.dog.fail(err)
 		return err
 	}
@@ -107,31 +108,6 @@ func (n *Node) cutAtOpen() error {
 		"snapshotIndex", newest.Index, "snapshotTerm", newest.Term)
 	n.metrics.LogCuts.Add(1)
 	return n.stores.log.DeleteRange(plan.first, plan.last)
-}
-
-// setLastLog tells the library where the log now ends: at the snapshot, with nothing in the store, as after a restore by the
-// user. The library keeps the last entry's index and term in memory beside the store and has no call for it. With the old
-// ones it would look for deleted entries, and could take the old end for entries that the leader's commit index covers.
-//
-// It writes unexported fields under the library's own mutex, and tells whether it found them. A test holds that it does;
-// if not, the process ends, and the next start reads the end from the store.
-func setLastLog(r *raft.Raft, index, term uint64) bool {
-	v := reflect.ValueOf(r).Elem()
-	lock, lastIndex, lastTerm := v.FieldByName("lastLock"), v.FieldByName("lastLogIndex"), v.FieldByName("lastLogTerm")
-	if !lock.IsValid() || lock.Type() != reflect.TypeFor[sync.Mutex]() {
-		return false
-	}
-	for _, field := range []reflect.Value{lastIndex, lastTerm} {
-		if !field.IsValid() || field.Type() != reflect.TypeFor[uint64]() {
-			return false
-		}
-	}
-	mu := (*sync.Mutex)(lock.Addr().UnsafePointer())
-	mu.Lock()
-	defer mu.Unlock()
-	*(*uint64)(lastIndex.Addr().UnsafePointer()) = index
-	*(*uint64)(lastTerm.Addr().UnsafePointer()) = term
-	return true
 }
 
 // ownFSM marks the sinks of the node's own snapshots, so that a leader's is told from them.

@@ -295,21 +295,3 @@ func TestLateSnapshotCutsNothing(t *testing.T) {
 		}
 	})
 }
-
-// The library's fields for the end of the log are where setLastLog looks for them.
-func TestLastLogCanBeSet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1)
-		defer c.close()
-		c.start()
-		leader := c.leader()
-		last := leader.node.LastIndex()
-		if !setLastLog(leader.node.running(), last+5, 7) {
-			t.Fatal("the library has changed")
-		}
-		stats := leader.node.Stats()
-		if stats["last_log_index"] != fmt.Sprint(last+5) || stats["last_log_term"] != "7" {
-			t.Errorf("%s, %s", stats["last_log_index"], stats["last_log_term"])
-		}
-	})
-}

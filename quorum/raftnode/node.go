@@ -66,6 +66,7 @@ type parts struct {
 	transport func(*transport) raft.Transport
 	stable    func(*voteStore) raft.StableStore
 	installed func(n *Node, index, term uint64) error
+	lastLog   func(r *raft.Raft, index, term uint64) error
 }
 
 func properParts() parts {
@@ -74,6 +75,7 @@ func properParts() parts {
 		transport: func(t *transport) raft.Transport { return t },
 		stable:    func(s *voteStore) raft.StableStore { return s },
 		installed: (*Node).cutForInstalled,
+		lastLog:   setLastLog,
 	}
 }
 
@@ -172,7 +174,7 @@ func (n *Node) openTransport(ctx context.Context) error {
 		}
 		return raft.Configuration{}
 	})
-	n.transport = newTransport(n.layer, provider, n.cfg.Env.Clock, n.cfg.RPCTimeout, n.cfg.ElectionTimeout, newHCLog(n.cfg.Logger, n.cfg.Env.Clock))
+	n.transport = newTransport(n.layer, provider, n.cfg.Env.Clock, n.cfg.RPCTimeout, n.cfg.ElectionTimeout, n.goWaiter, newHCLog(n.cfg.Logger, n.cfg.Env.Clock))
 	return nil
 }
 

@@ -1,14 +1,12 @@
 package raftnode
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,174 +72,6 @@ func TestRestartKeepsTermVoteAndLog(t *testing.T) {
 	})
 }
 
-func TestSnapshotIsRestoredAndInstalled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		defer c.close()
-		c.tweak = func(cfg *Config) { cfg.TrailingEntries = 5 }
-		c.start()
-		leader := c.leader()
-		behind := c.others(leader)[0]
-		c.network.Isolate(behind.host)
-		for i := range 100 {
-			c.commit(leader, fmt.Sprint("entry ", i))
-		}
-		if err := leader.node.Snapshot(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		oldest, err := leader.node.OldestIndex()
-		if err != nil || oldest < 50 {
-			t.Fatalf("oldest index after the snapshot: %d, %v", oldest, err)
-		}
-		if err := leader.node.ReadLog(oldest-1, new(raft.Log)); err != raft.ErrLogNotFound {
-			t.Fatalf("reading before the oldest: %v", err)
-		}
-		c.network.HealAll()
-		c.everybodyHas("entry 99", behind)
-		if got := behind.node.Metrics().SnapshotsTaken.Load(); got == 0 {
-			t.Error("caught up without a snapshot")
-		}
-
-		c.stop(leader)
-		leader.fsm.entries = nil
-		c.start(leader)
-		c.everybodyHas("entry 99", leader)
-	})
-}
-
-func TestSnapshotByBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1)
-		defer c.close()
-		c.tweak = func(cfg *Config) { cfg.SnapshotBytes = 10_000 }
-		c.start()
-		leader := c.leader()
-		var running sync.WaitGroup
-		defer running.Wait()
-		running.Go(func() { leader.node.Run(t.Context()) })
-		defer c.close()
-		c.commit(leader, strings.Repeat("x", 9000))
-		<-time.After(5 * time.Second)
-		if got := leader.node.Metrics().SnapshotsTaken.Load(); got != 0 {
-			t.Errorf("%d snapshots below the limit", got)
-		}
-		c.commit(leader, strings.Repeat("x", 1000))
-		<-time.After(5 * time.Second)
-		if got := leader.node.Metrics().SnapshotsTaken.Load(); got != 1 {
-			t.Errorf("%d snapshots above the limit, want 1", got)
-		}
-	})
-}
-
-// A flipped byte in the newest snapshot: it is refused and named, the older one and the log serve. Both damaged and
-// the log gone: Open says so and nothing of them reaches the FSM.
-func TestDamagedSnapshotIsRefusedAndNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1)
-		defer c.close()
-		c.tweak = func(cfg *Config) { cfg.TrailingEntries = 50 }
-		c.start()
-		m := c.leader()
-		var names []string
-		for i := range 2 {
-			for k := range 30 {
-				c.commit(m, fmt.Sprint("entry ", i, " ", k))
-			}
-			if err := m.node.Snapshot(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.stop(m)
-		entries, err := os.ReadDir(filepath.Join(m.dir, snapshotsDir))
-		if err != nil || len(entries) != 2 {
-			t.Fatalf("%d snapshots, %v", len(entries), err)
-		}
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		newest := names[1]
-
-		damage(t, filepath.Join(m.dir, snapshotsDir, newest, "state.bin"))
-		m.fsm.entries = nil
-		c.start(m)
-		c.leader()
-		c.everybodyHas("entry 1 29", m)
-		if !strings.Contains(m.log.String(), "metadata snapshot refused") || !strings.Contains(m.log.String(), newest) {
-			t.Error("the log does not name the snapshot")
-		}
-		c.stop(m)
-
-		damage(t, filepath.Join(m.dir, snapshotsDir, names[0], "state.bin"))
-		m.fsm.entries = nil
-		err = New(c.config(m)).Open(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "snapshots are damaged") {
-			t.Errorf("open: %v", err)
-		}
-		if len(m.fsm.entries) != 0 {
-			t.Error("a damaged snapshot reached the FSM")
-		}
-	})
-}
-
-func damage(t *testing.T, name string) {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[len(b)/2] ^= 1
-	if err := os.WriteFile(name, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestMembershipAndTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		defer c.close()
-		c.start()
-		leader := c.leader()
-		fourth := c.newMember(4, "first disk of 4")
-		c.members = append(c.members, fourth)
-		c.start(fourth)
-
-		conf, err := leader.node.GetConfiguration()
-		if err != nil || len(conf.Servers) != 3 {
-			t.Fatalf("configuration: %+v, %v", conf, err)
-		}
-		if err := leader.node.AddNonvoter(t.Context(), fourth.id, fourth.address(), conf.Index); err != nil {
-			t.Fatal(err)
-		}
-		if err := leader.node.AddVoter(t.Context(), fourth.id, fourth.address(), conf.Index); err == nil {
-			t.Fatal("a change decided on an old configuration was taken")
-		}
-		c.commit(leader, "for four")
-		c.everybodyHas("for four", fourth)
-		if err := leader.node.AddVoter(t.Context(), fourth.id, fourth.address(), 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := leader.node.TransferLeadershipTo(t.Context(), fourth.id, fourth.address()); err != nil {
-			t.Fatal(err)
-		}
-		until(t, 5*time.Second, "the fourth leads", func() bool { return fourth.node.Leadership().Leader })
-		c.leader(fourth)
-		c.commit(fourth, "before the removal") // the library tells a removed server once, if it is not behind
-		c.everybodyHas("before the removal", leader)
-		if err := fourth.node.RemoveServer(t.Context(), leader.id, 0); err != nil {
-			t.Fatal(err)
-		}
-		until(t, 5*time.Second, "the removed one hears of it", func() bool {
-			conf, _ := leader.node.GetConfiguration()
-			return len(conf.Servers) == 3
-		})
-		c.stop(c.members...)
-		conf, err = ReadConfiguration(env.OS(""), fourth.dir)
-		if err != nil || len(conf.Servers) != 3 {
-			t.Errorf("configuration on disk: %+v, %v", conf, err)
-		}
-	})
-}
-
 func TestBootstrapRefusesWhatItShould(t *testing.T) {
 	dir := t.TempDir()
 	one := Server{ID: ServerID{1, directoryID("1")}, Address: "n1:1", Voter: true}
@@ -263,26 +93,30 @@ func TestBootstrapRefusesWhatItShould(t *testing.T) {
 	}
 }
 
-// Suite 5: shutdown under a full queue leaves no waiter. The bubble's end and goleak hold it.
+// Suite 5: shutdown under a full queue leaves no waiter: each proposal that was made has an outcome. The main loop is stuck in a
+// write until the shutdown has begun, so that it ends with proposals before it that it has never seen (hashicorp/raft
+// GH-498). The bubble's end and goleak hold the rest.
 func TestShutdownUnderAFullQueueLeavesNoWaiter(t *testing.T) {
 	for round := range 5 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, 3)
 				defer c.close()
+				c.tweak = func(cfg *Config) { cfg.StoreTimeout = time.Hour }
 				c.start()
 				leader := c.leader()
 				hang := make(chan struct{})
-				leader.fsm.block = hang
-				c.network.Isolate(leader.host)
+				leader.faults.Add(envtest.Rule{Kind: string(CallStoreLogs), Hang: hang})
 				const submitters, each = 8, 60
 				outcomes := make(chan Outcome, submitters*each)
+				var made atomic.Int64
 				var waiting sync.WaitGroup
 				waiter := leader.node.StartWaiter(submitters * each)
 				for s := range submitters {
 					waiting.Go(func() {
 						for i := range each {
 							p := leader.node.Apply(fmt.Appendf(nil, "%d %d", s, i))
+							made.Add(1)
 							if s%2 == 0 {
 								waiter.Add(p)
 								continue
@@ -301,14 +135,22 @@ func TestShutdownUnderAFullQueueLeavesNoWaiter(t *testing.T) {
 					}
 				})
 				synctest.Wait()
-				close(hang)
+				if n := made.Load(); n == submitters*each || n < DefaultMaxAppendEntries {
+					t.Fatalf("%d of %d proposals were taken: the queue is not full", n, submitters*each)
+				}
+				time.AfterFunc(10*time.Millisecond, func() { close(hang) })
 				c.stop(leader)
 				waiting.Wait()
 				close(outcomes)
+				told := 0
 				for out := range outcomes {
+					told++
 					if out.Fate == FateNotInLog && out.Index != 0 || out.Fate != FateNotInLog && out.Index == 0 {
 						t.Errorf("fate %v at index %d: %v", out.Fate, out.Index, out.Err)
 					}
+				}
+				if told != submitters/2*each {
+					t.Errorf("%d outcomes of %d", told, submitters/2*each)
 				}
 			})
 		})
@@ -377,53 +219,6 @@ func TestOpenRefusesAUsedDirectoryAndATakenPort(t *testing.T) {
 	})
 }
 
-// Suite 6: a transfer to a server that cannot answer fails, proposals are refused meanwhile and accepted afterwards, in the
-// same term. That is why entries are fenced where they are applied.
-func TestTransferToAStuckTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		defer c.close()
-		c.start()
-		leader := c.leader()
-		target := c.others(leader)[0]
-		c.network.Isolate(target.host)
-		c.commit(leader, "target is behind")
-		term := leader.node.CurrentTerm()
-		done := make(chan error)
-		go func() { done <- leader.node.TransferLeadershipTo(t.Context(), target.id, target.address()) }()
-		synctest.Wait()
-		if out := leader.node.Apply([]byte("during")).Wait(); out.Fate != FateNotInLog {
-			t.Errorf("during the transfer: %v, %v", out.Fate, out.Err)
-		}
-		if err := <-done; err == nil {
-			t.Error("the transfer succeeded")
-		}
-		c.leader(leader)
-		if got := leader.node.CurrentTerm(); got != term {
-			t.Errorf("term went from %d to %d", term, got)
-		}
-	})
-}
-
-func TestTransferIsBoundedByItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		defer c.close()
-		c.start()
-		leader := c.leader()
-		hang := make(chan struct{})
-		defer close(hang)
-		leader.faults.Add(envtest.Rule{Kind: string(CallStoreLogs), Hang: hang})
-		leader.node.Apply([]byte("main loop hangs"))
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := leader.node.TransferLeadership(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("transfer: %v", err)
-		}
-	})
-}
-
 // A main loop that hangs: Close gives up in time, says so, and nobody waits for a proposal.
 func TestCloseGivesUpInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -450,39 +245,6 @@ func TestCloseGivesUpInTime(t *testing.T) {
 		<-time.After(time.Second)
 		m.node.transport.closeAll()
 		m.node.stores.close()
-	})
-}
-
-// F22: "leader" twice is two take-overs, also when "not leader" was never seen, and however slow the reader is.
-func TestEachNoticeOfLeadershipIsATakeover(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLeadership()
-		metrics := new(Metrics)
-		go l.run(metrics)
-		for range 10 * notifyQueue { // nobody reads the signal; the library must not block
-			l.notices <- true
-		}
-		synctest.Wait()
-		if got := l.current(); got != (Leadership{Leader: true, Takeover: 10 * notifyQueue}) || metrics.Takeovers.Load() != got.Takeover {
-			t.Errorf("leadership: %+v", got)
-		}
-		<-l.changed
-		select {
-		case <-l.changed:
-			t.Error("a second signal without a change")
-		default:
-		}
-		l.notices <- false
-		<-l.changed
-		if l.current().Leader {
-			t.Error("still leader")
-		}
-		l.notices <- true
-		synctest.Wait()
-		l.close()
-		if l.current().Leader {
-			t.Error("leader after close")
-		}
 	})
 }
 

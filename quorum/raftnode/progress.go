@@ -20,6 +20,8 @@ type Progress struct {
 // followers keeps the progress of the servers that this node leads. The library has it and does not tell.
 type followers struct {
 	clock env.Clock
+	// heard tells that an answer was noted.
+	heard Signal
 
 	mu   sync.Mutex
 	term uint64
@@ -35,6 +37,7 @@ type followerSeen struct {
 // belongs to an older leadership.
 func (f *followers) note(id raft.ServerID, term, match uint64) {
 	now := f.clock.Now()
+	defer f.heard.Tell()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if term < f.term {
@@ -76,3 +79,6 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 func (n *Node) Progress(id ServerID) (Progress, bool) {
 	return n.transport.followers.read(id.Raft(), n.running().CurrentTerm())
 }
+
+// Heard is told whenever a server has answered that this node leads: look at [Node.Progress] then.
+func (n *Node) Heard() *Signal { return &n.transport.followers.heard }

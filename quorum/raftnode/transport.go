@@ -30,6 +30,8 @@ type transport struct {
 	*raft.NetworkTransport
 	followers  followers
 	timeoutNow time.Duration
+	// own runs a function on a goroutine that somebody waits for when the node ends; false: it has ended.
+	own func(func()) bool
 }
 
 // SetHeartbeatHandler does nothing.
@@ -44,7 +46,10 @@ var errTimeoutNowLate = errors.New("raftnode: the target did not answer in time"
 func (t *transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	done := make(chan error, 1)
 	reply := new(raft.TimeoutNowResponse)
-	go func() { done <- t.NetworkTransport.TimeoutNow(id, target, args, reply) }() // ends with its connection, see RPCTimeout
+	// It ends with its connection, within RPCTimeout, or when the node cuts all of them.
+	if !t.own(func() { done <- t.NetworkTransport.TimeoutNow(id, target, args, reply) }) {
+		return ErrStopped
+	}
 	timer := time.NewTimer(t.timeoutNow)
 	defer timer.Stop()
 	select {
@@ -62,11 +67,13 @@ var (
 	_ raft.WithClose   = (*transport)(nil)
 )
 
-// newTransport makes the transport; timeout bounds a call, timeoutNow the message of a transfer.
-func newTransport(layer raft.StreamLayer, provider raft.ServerAddressProvider, clock env.Clock, timeout, timeoutNow time.Duration, logger hclog.Logger) *transport {
+// newTransport makes the transport; timeout bounds a call, timeoutNow the message of a transfer, which goes out on a goroutine of own.
+func newTransport(layer raft.StreamLayer, provider raft.ServerAddressProvider, clock env.Clock, timeout, timeoutNow time.Duration,
+	own func(func()) bool, logger hclog.Logger,
+) *transport {
 	return &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(networkTransportConfig(layer, provider, timeout, logger)),
-		followers:        followers{clock: clock}, timeoutNow: timeoutNow,
+		followers:        followers{clock: clock}, timeoutNow: timeoutNow, own: own,
 	}
 }
 

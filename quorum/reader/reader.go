@@ -1,7 +1,6 @@
 package reader
 
 import (
-	"bufio"
 	"context"
 	"slices"
 
@@ -14,18 +13,15 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-const (
-	// pieceBytesMax is the size of one message of a dump.
-	pieceBytesMax = 256 << 10
-	// piecePartitionsMax closes a message of topic descriptions.
-	piecePartitionsMax = 2000
-)
+// piecePartitionsMax closes a message of topic descriptions.
+const piecePartitionsMax = 2000
 
 // Source is the node that answers.
 type Source interface {
 	// Read returns the image that the options ask for, once it is there.
 	Read(ctx context.Context, options *controllerpb.ReadOptions) (*image.Image, error)
-	// ReadAt returns the image at exactly the offset.
+	// ReadAt returns the image at exactly the offset. It refuses with OFFSET_OUT_OF_RANGE what the node does not have any more,
+	// naming the oldest, and what it does not have within [AtWaitMax], naming the newest.
 	ReadAt(ctx context.Context, offset image.MetadataOffset) (*image.Image, error)
 	// Heard returns what the node has heard from a broker itself.
 	Heard(id image.BrokerID) Heard
@@ -137,40 +133,6 @@ func (s *Server) ListBrokers(ctx context.Context, r *controllerpb.ListBrokersReq
 		})
 	}
 	return response, nil
-}
-
-// DumpImage streams the canonical JSON of an image.
-func (s *Server) DumpImage(r *controllerpb.DumpImageRequest, stream grpc.ServerStreamingServer[controllerpb.DumpImageResponse]) error {
-	var im *image.Image
-	var err error
-	if r.AtOffset != nil {
-		im, err = s.source.ReadAt(stream.Context(), image.MetadataOffset(r.GetAtOffset()))
-	} else {
-		im, err = s.source.Read(stream.Context(), r.GetOptions())
-	}
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(pieces{stream}, pieceBytesMax)
-	if err := im.WriteJSON(out); err != nil {
-		return err
-	}
-	return out.Flush()
-}
-
-type pieces struct {
-	stream grpc.ServerStreamingServer[controllerpb.DumpImageResponse]
-}
-
-func (p pieces) Write(data []byte) (int, error) {
-	for rest := data; len(rest) > 0; {
-		n := min(len(rest), pieceBytesMax)
-		if err := p.stream.Send(&controllerpb.DumpImageResponse{Data: rest[:n:n]}); err != nil {
-			return 0, err
-		}
-		rest = rest[n:]
-	}
-	return len(data), nil
 }
 
 // NodeStatus answers at once, without a leader too.

@@ -16,6 +16,11 @@ func (s *Server) ListReassignments(ctx context.Context, r *controllerpb.ListReas
 		return nil, err
 	}
 	response := &controllerpb.ListReassignmentsResponse{MetadataOffset: int64(im.Offset())}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(r.GetTopics()))) {
+		if _, ok := im.TopicByName(name); !ok {
+			response.Unknown = append(response.Unknown, name)
+		}
+	}
 	for id, p := range im.Reassigning() {
 		t, ok := im.TopicByID(id.Topic)
 		if !ok || len(r.GetTopics()) > 0 && !slices.Contains(r.GetTopics(), t.Name()) {

@@ -6,23 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
 	"github.com/quorate/quorate/fsm/snapshot"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum"
+	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/env"
 	"github.com/quorate/quorate/quorum/quorumtest"
 	"github.com/quorate/quorate/quorum/raftnode"
+	"github.com/quorate/quorate/test/cluster"
 )
 
 const (
@@ -69,38 +71,42 @@ func plant(dir, clusterID string, im *image.Image) error {
 	return sink.Close()
 }
 
-// Large is a quorum of three in this process, with real files, over 2,000,000 partitions. Its 100 brokers beat.
+// Large is a quorum of three processes, with real files, over 2,000,000 partitions. Its 100 brokers beat from this process.
 type Large struct {
-	*quorumtest.Cluster
 	// Brokers are by id.
 	Brokers []*quorumtest.Broker
 	// Follower is fed by a controller's stream as a broker is.
 	Follower *Follower
-	bare     *Bare
+
+	clusterID   string
+	controllers *client.Client
+	bare        *Bare
 }
 
 // StartLarge starts it, and bare Raft beside it.
 func StartLarge(b *testing.B) *Large {
 	b.Helper()
 	im := TwoMillion.mustBuild(b)
-	l := &Large{Cluster: quorumtest.Start(b, quorumtest.Options{
-		RealNetwork: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Configure: func(c *quorum.Config) {
-			c.VerifyEvery = 0 // the default
-			c.SessionTimeout, c.HeartbeatInterval, c.Limits.SessionTimeout = largeSession, largeHeartbeat, largeSession
-		},
-		Prepare: func(m *quorumtest.Member) error {
-			return plant(filepath.Join(m.Config.DataDir, "raft"), m.Config.ClusterID, im)
-		},
-	})}
-	l.Follower = l.follow(b, im)
+	l := &Large{}
+	var addresses []string
+	for _, s := range cluster.NewControllers(b, 3) {
+		startLarge(b, s, im)
+		l.clusterID, addresses = s.ClusterID, append(addresses, s.GRPC)
+	}
+	var err error
+	l.controllers, err = client.New(client.Config{Network: env.OS("").Network, Controllers: addresses, ClusterID: l.clusterID})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.controllers.Close() })
+	quorum := &quorumtest.Cluster{Client: l.controllers}
 	for broker := range im.Brokers() {
-		beats := l.NewBroker(int32(broker.ID), 0)
+		beats := quorum.NewBroker(int32(broker.ID), 0)
 		beats.Epoch = int64(broker.Epoch)
 		beats.Beat(b)
 		l.Brokers = append(l.Brokers, beats)
 	}
-	var err error
+	l.Follower = l.follow(b, im)
 	if l.bare, err = OpenBare(b.TempDir()); err != nil {
 		b.Fatal(err)
 	}
@@ -110,6 +116,39 @@ func StartLarge(b *testing.B) *Large {
 		}
 	})
 	return l
+}
+
+// startLarge formats a controller, gives it the image, and starts it.
+func startLarge(b *testing.B, s *cluster.Solo, im *image.Image) {
+	b.Helper()
+	if _, errs, code := cluster.Run(b, s.Format()...); code != 0 {
+		b.Fatalf("format: exit %d: %s", code, errs)
+	}
+	if err := plant(filepath.Join(s.DataDir, "raft"), s.ClusterID, im); err != nil {
+		b.Fatal(err)
+	}
+	appendTo(b, s.Config, fmt.Sprintf("broker.session.timeout.ms=%d\nbroker.heartbeat.interval.ms=%d\n",
+		largeSession.Milliseconds(), largeHeartbeat.Milliseconds()))
+	log, err := os.Create(filepath.Join(s.Dir, "server.log"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close() // the process has its own
+	s.Start(b, log)
+}
+
+func appendTo(b *testing.B, path, text string) {
+	b.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(text)
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
 }
 
 // commitBare commits entries of the same sizes by bare Raft, in milliseconds until the last one.
@@ -167,8 +206,8 @@ func (l *Large) follow(b *testing.B, im *image.Image) *Follower {
 	b.Helper()
 	f := &Follower{image: im, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := controllerpb.NewMetadataStreamClient(l.Conn(b, l.Active(b))).Follow(ctx, &controllerpb.FollowRequest{
-		ClusterId: quorumtest.ClusterID, BrokerId: 0, MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()),
+	stream, err := l.stream(ctx, &controllerpb.FollowRequest{
+		ClusterId: l.clusterID, BrokerId: 0, MetadataOffset: int64(im.Offset()), Chain: uint64(im.Chain()),
 	})
 	if err != nil {
 		cancel()
@@ -178,6 +217,19 @@ func (l *Large) follow(b *testing.B, im *image.Image) *Follower {
 	done.Go(func() { f.run(stream.Recv) })
 	b.Cleanup(func() { cancel(); done.Wait() })
 	return f
+}
+
+// stream opens a stream from the active controller.
+func (l *Large) stream(ctx context.Context, r *controllerpb.FollowRequest) (grpc.ServerStreamingClient[controllerpb.FollowFrame], error) {
+	active, ok := l.controllers.Cached()
+	if !ok {
+		return nil, errors.New("bench: the client knows no active controller")
+	}
+	conn, err := l.controllers.Conn(active.Address)
+	if err != nil {
+		return nil, err
+	}
+	return controllerpb.NewMetadataStreamClient(conn).Follow(ctx, r)
 }
 
 func (f *Follower) run(receive func() (*controllerpb.FollowFrame, error)) {
@@ -203,23 +255,18 @@ func (f *Follower) run(receive func() (*controllerpb.FollowFrame, error)) {
 
 // applyFrame does what a broker does with an entry.
 func applyFrame(at *image.Image, frame *controllerpb.EntryFrame) (*image.Image, error) {
-	entry, err := record.DecodeEntry(frame.GetEntry())
+	entry, err := record.ScanEntry(frame.GetEntry())
 	if err != nil {
 		return at, err
 	}
-	d, offset := at.Fork(), image.MetadataOffset(entry.BaseOffset)
-	if offset != at.Offset()+1 {
-		return at, fmt.Errorf("bench: entry at offset %d, the image ends at %d", offset, at.Offset())
+	if entry.BaseOffset != at.Offset()+1 {
+		return at, fmt.Errorf("bench: entry at offset %d, the image ends at %d", entry.BaseOffset, at.Offset())
 	}
-	for _, decision := range entry.Decisions {
-		for _, r := range decision.Records {
-			if err := d.Replay(offset, r); err != nil {
-				return at, err
-			}
-			offset++
-		}
+	d := at.Fork()
+	if err := d.ReplayEntry(entry); err != nil {
+		return at, err
 	}
-	return d.Seal(offset-1, image.Chain(frame.GetChain())), nil
+	return d.Seal(entry.LastOffset(), image.Chain(frame.GetChain())), nil
 }
 
 // Forget begins to count entries anew.

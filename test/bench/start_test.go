@@ -186,17 +186,3 @@ func (s *lone) snapshots(b *testing.B) []byte {
 	}
 	return names
 }
-
-func appendTo(b *testing.B, path, text string) {
-	b.Helper()
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteString(text)
-		if closing := f.Close(); err == nil {
-			err = closing
-		}
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-}

@@ -45,6 +45,7 @@ type Node struct {
 	Roles     []string          `json:"roles"`
 	PID       int               `json:"pid"`
 	Argv      []string          `json:"argv"`
+	Config    string            `json:"config"`
 	DataDir   string            `json:"dataDir"`
 	Log       string            `json:"log"`
 	Addresses map[string]string `json:"addresses"`

@@ -2,10 +2,12 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ func TestDuties(t *testing.T) {
 	}})
 	o := operator{t, c}
 	createThreeWays(o)
+	place(o)
 	showStates(o)
 	addPartitions(o)
 	configure(o)
@@ -32,8 +35,10 @@ func TestDuties(t *testing.T) {
 	updateFeatures(o)
 	deleteTopics(o)
 	loseAndRegainABroker(o)
+	electUncleanly(o)
 	explain(o)
 	c.SameDumps(t)
+	changeTheQuorum(o)
 }
 
 // Topics are created by command, by Kafka's CreateTopics, and by asking for them.
@@ -63,6 +68,20 @@ func createThreeWays(o operator) {
 	o.does("topic create wide --replication-factor 4", 1, "error: INVALID_REPLICATION_FACTOR", "3")
 	o.does("topic create huge --partitions 10000 --replication-factor 1", 1, "error: POLICY_VIOLATION", "10001 records", "metadata.max.records.per.batch is 10000")
 	o.does("topic create odd --config foo=1", 1, `error: INVALID_CONFIG: topic config "foo" is unknown`)
+}
+
+// Replicas and leaders are spread evenly. (Racks: quorum/controller/placement_test.go; all nodes of dev are in one.)
+func place(o operator) {
+	o.t.Helper()
+	o.does("topic create spread --partitions 6 --replication-factor 2", 0, "created topic spread", "partitions=6 replicationFactor=2")
+	described := o.does("topic describe spread", 0)
+	for broker := 1; broker <= 3; broker++ {
+		if n := strings.Count(described, fmt.Sprintf("leader=%d ", broker)); n != 2 {
+			o.t.Errorf("broker %d leads %d of 6 partitions:\n%s", broker, n, described)
+		}
+	}
+	o.does("topic delete spread", 0, "deleted topic spread")
+	o.does("topic create far --replica-assignment 1:9", 1, "error: INVALID_REPLICA_ASSIGNMENT", "broker 9, which is not registered", "quorate broker list")
 }
 
 // The states of the older controller are views of the image.
@@ -150,6 +169,7 @@ func updateFeatures(o operator) {
 	o.does("feature upgrade metadata.version=2", 1, "error: INVALID_UPDATE_VERSION", "level 2 is supported by no node",
 		"controllers 1001, 1002, 1003 support 1-1", "brokers 1, 2, 3 support 1-1")
 	o.does("feature upgrade "+elr+"=0", 1, "ask for a downgrade")
+	o.does("feature downgrade nosuch=0", 1, "error: INVALID_UPDATE_VERSION: feature nosuch: no node knows it", elr)
 	o.does("feature downgrade "+elr+"=0 --dry-run", 0, "would have downgraded feature "+elr, "FeatureLevel ")
 	o.does("feature downgrade "+elr+"=0", 0, "downgraded feature "+elr+" level=0")
 	o.does("feature describe", 0, "feature "+elr+" level=0")
@@ -186,16 +206,25 @@ func loseAndRegainABroker(o operator) {
 	o.t.Helper()
 	o.does("broker list", 0, "broker 1 epoch=", "broker 3 epoch=")
 	o.does("check stop 3", 0, "node 3 may stop: yes")
+	o.does("check stop 3 --margin 1", 1, "partition orders-0: 2 in sync, 3 wanted")
 	o.c.Kill(o.t, 3)
 	o.c.AwaitBroker(o.t, 3, "FENCED")
 	o.does("broker describe 3", 0, "state=FENCED", "feature metadata.version levels 1 to 1")
 	o.does("topic describe orders --states", 0, "3:Offline(is fenced)")
+	if n := o.c.Metric(o.t, `quorate_metadata_replica_states{state="Offline"}`); n < 3 {
+		o.t.Errorf("metrics tell of %v replicas that are offline, want those of three partitions of orders at least", n)
+	}
 	o.does("topic describe --unhealthy", 0, "under-replicated: broker 3 is fenced")
 	o.does("check stop 2", 1, "node 2 may stop: no")
 	o.does("partition reassign orders-0 --replicas 1,3", 0)
 	o.does("partition reassignments", 0, "partition orders-0", "waiting-for=[3]")
+	o.does("partition reassign orders-0 --replicas 3,1", 0)
+	o.does("partition reassignments orders", 0, "partition orders-0 target=[3,1]", "original=[2,3,1]", "in all partitions=1")
+	o.does("partition cancel orders-0 --dry-run", 0, "would have cancelled the move of partition orders-0", "REASSIGNMENT_CANCELLED")
 	o.does("partition cancel orders-0", 0, "cancelled the move of partition orders-0")
 	o.does("topic describe orders", 0, "0 replicas=[2,3,1]")
+	o.does("topic delete billing", 0, "deleted topic billing")
+	o.does("topic list --deleting", 0, "topic billing", "3:DeletionIneligible(is fenced)")
 	o.does("broker unregister 3 --dry-run", 0, "UnregisterBroker broker_id=3")
 	o.c.Restart(o.t, 3)
 	o.c.AwaitBroker(o.t, 3, "UNFENCED")
@@ -207,6 +236,80 @@ func loseAndRegainABroker(o operator) {
 		return nil
 	})
 	o.does("broker describe 3", 0, "state=UNFENCED", "lastStop=process-crash")
+	cluster.Eventually(o.t, time.Minute, "the data of the deleted topic is gone, on the broker that was away too", func() error {
+		if out := o.does("topic list --deleting", 0); strings.Contains(out, "topic ") {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+}
+
+// The last replica in sync is gone and another one is there: nobody leads until an operator says so, for one partition by
+// request, for the other by the topic's setting.
+func electUncleanly(o operator) {
+	o.t.Helper()
+	o.does("topic create ledger --replica-assignment 2:3,2:3 --config min.insync.replicas=1", 0)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client := o.c.Client(o.t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	defer client.Close()
+	produce := func(value string) {
+		o.t.Helper()
+		for p := range int32(2) {
+			if err := client.ProduceSync(ctx, &kgo.Record{Topic: "ledger", Partition: p, Value: []byte(value)}).FirstErr(); err != nil {
+				o.t.Fatal(err)
+			}
+		}
+	}
+	produce("on both disks")
+	o.c.Signal(o.t, 3, syscall.SIGTERM) // an orderly stop: it hands over and leaves every ISR
+	o.c.AwaitGone(o.t, 3)
+	o.does("topic describe ledger", 0, "0 replicas=[2,3] leader=2 isr=[2]", "1 replicas=[2,3] leader=2 isr=[2]")
+	produce("on one disk")
+	o.c.Kill(o.t, 2)
+	o.c.AwaitBroker(o.t, 2, "FENCED")
+	o.does("topic describe ledger", 0, "0 replicas=[2,3] leader=none", "1 replicas=[2,3] leader=none")
+	o.c.Restart(o.t, 3)
+	o.c.AwaitBroker(o.t, 3, "UNFENCED")
+	o.does("broker describe 3", 0, "lastStop=clean")
+	o.does("topic describe --unhealthy ledger", 0, "no leader", "broker 2 is fenced")
+	o.does("partition elect --preferred ledger-0", 1, "error: PREFERRED_LEADER_NOT_AVAILABLE")
+	o.does("partition elect --unclean ledger-0 --dry-run", 0, "does not answer", "shall lead", "would have elected partition ledger-0 leader=3", "UNCLEAN_ELECTION")
+	o.does("partition elect --unclean ledger-0", 0, "elected partition ledger-0 leader=3 (acknowledged records from offset 1 on may be lost")
+	o.does("config set --topic ledger unclean.leader.election.enable=true --dry-run", 0, "would have set topic ledger", "PartitionChange ", "leader=3")
+	o.does("config set --topic ledger unclean.leader.election.enable=true", 0)
+	o.does("topic describe ledger", 0, "0 replicas=[2,3] leader=3", "1 replicas=[2,3] leader=3")
+	o.c.Restart(o.t, 2)
+	o.c.AwaitBroker(o.t, 2, "UNFENCED")
+	o.c.WholeISRs(o.t, time.Minute, "ledger", "orders")
+	o.does("broker unregister 7", 1, "error: BROKER_ID_NOT_REGISTERED", "quorate broker list")
+	o.does("broker unregister 3 --dry-run", 0, "would have unregistered broker 3", "UnregisterBroker broker_id=3")
+}
+
+// Controllers join, leave and hand over. (With deaths in between: membership_test.go; after the loss of the majority:
+// recover_test.go.)
+func changeTheQuorum(o operator) {
+	o.t.Helper()
+	o.does("quorum add 1004", 1, "error: BROKER_ID_NOT_REGISTERED: controller 1004", "--no-initial-controllers")
+	o.c.StartController(o.t, 1004)
+	cluster.Eventually(o.t, time.Minute, "the new controller has registered", func() error {
+		if _, errs, code := o.c.CLI(o.t, "quorum", "add", "1004", "--dry-run"); code != 0 {
+			return errors.New(errs)
+		}
+		return nil
+	})
+	o.does("quorum add 1004", 0, "added controller 1004")
+	o.does("quorum status", 0, "node 1004 voter")
+	o.does("check stop 1004", 0, "voters left 3 of 3 wanted")
+	o.does("check stop 1004 --margin 1", 1, "voters left 3 of 4 wanted")
+	o.does("quorum transfer 1004 --dry-run", 0, "would have transferred the active role", "to controller 1004")
+	o.does("quorum transfer 1004", 0, "to controller 1004")
+	o.does("quorum remove 1004 --dry-run", 0, "would have removed controller 1004", "RemovedController controller_id=1004")
+	o.does("quorum remove 1004", 0, "removed controller 1004")
+	o.does("quorum status", 0, "removed 1004")
+	o.does("quorum remove 1009", 1, "error: VOTER_NOT_FOUND")
+	o.does("quorum recover --confirm", 1, "it was never recovered")
+	o.does("quorum recover --offline --config "+o.c.Node(o.t, 1001).Config, 1, "stop it first")
 }
 
 // The quorum, the log, the image and the life of a partition.
@@ -216,6 +319,10 @@ func explain(o operator) {
 	o.does("check stop 1001", 0, "node 1001 may stop: yes")
 	o.does("metadata log", 0, "<- CreateTopics", "<- CreatePartitions", "<- AlterConfigs", "<- AlterPartitionReassignments", "<- ElectLeaders",
 		"<- UpdateFeatures", "<- DeleteTopics", "<- AlterPartition broker ")
+	o.does("metadata log --from 3 --to 3", 0, "entry raftIndex=", "  3 ")
 	o.does("metadata dump", 0, `"name":"orders"`, `"features":[{"name":"eligible.leader.replicas.version","level":1}`)
-	o.does("metadata history orders-0", 0, "created", "complete from offset 0", "session ended")
+	o.does("metadata dump --at 2", 0, `{"metadataOffset":2,`, `"topics":[]`)
+	o.does("metadata history orders-0", 0, "complete from offset 0", "created the topic", "moved the replicas to [2,3,1]",
+		"asked for the preferred leader", "cancelled the move", "broker 3's session ended")
+	o.does("metadata history ledger-0", 0, "unclean")
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -53,19 +55,40 @@ func (h *Hook) Arm(t testing.TB) {
 // Hit tells which process has died at the point since the hook was armed; 0 if none has.
 func (h *Hook) Hit(t testing.TB) int {
 	t.Helper()
+	_, pid := h.read(t)
+	return pid
+}
+
+// Reached is the point at which it died, of a hook whose point is a pattern of package path.
+func (h *Hook) Reached(t testing.TB) string {
+	t.Helper()
+	point, _ := h.read(t)
+	return point
+}
+
+// read reads what the process that died has left.
+func (h *Hook) read(t testing.TB) (point string, pid int) {
+	t.Helper()
 	data, err := os.ReadFile(h.guard)
 	if errors.Is(err, os.ErrNotExist) || len(data) == 0 {
-		return 0
+		return "", 0
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, ok := strings.CutPrefix(string(data), h.Point+" ")
-	pid := 0
-	if _, err := fmt.Sscan(name, &pid); !ok || err != nil {
-		return 0 // being written
+	text := strings.TrimSuffix(string(data), "\n")
+	at := strings.LastIndexByte(text, ' ')
+	if at < 0 || len(text) == len(data) {
+		return "", 0 // being written
 	}
-	return pid
+	point = text[:at]
+	if matched, err := path.Match(h.Point, point); err != nil || !matched {
+		return "", 0
+	}
+	if pid, err = strconv.Atoi(text[at+1:]); err != nil {
+		return "", 0
+	}
+	return point, pid
 }
 
 // Alive tells whether a process that has reached the point is not gone yet.

@@ -30,6 +30,7 @@ func (c *Cluster) StartController(t testing.TB, id int) Node {
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	n.Config = config
 	n.Argv = []string{c.Binary, "server", "--config", config}
 	out, errs, code := run(t, exec.Command(c.Binary, "format", "--config", config, "--cluster-id", c.ClusterID, "--no-initial-controllers"))
 	if code != 0 {

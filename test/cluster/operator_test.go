@@ -121,4 +121,16 @@ func loseABroker(o operator) {
 	o.does("broker unregister 3", 0, "unregistered broker 3")
 	o.does("broker describe 3", 1, "error: BROKER_ID_NOT_REGISTERED")
 	o.does("partition elect --unclean orders-0", 1, "error: ELECTION_NOT_NEEDED")
+
+	// One that runs may be unregistered as well. It leads nothing any more, and says that it is not ready and why.
+	o.does("broker unregister 2", 0, "unregistered broker 2")
+	cluster.Eventually(o.t, 30*time.Second, "broker 2 knows that it is unregistered", func() error {
+		if err := o.c.Readyz(o.t, 2); err == nil || !strings.Contains(err.Error(), "broker 2 is not registered any more") {
+			return fmt.Errorf("readyz: %w", err)
+		}
+		return nil
+	})
+	o.c.Kill(o.t, 2)
+	o.c.Restart(o.t, 2)
+	o.c.AwaitReady(o.t, 2, time.Minute)
 }

@@ -15,39 +15,56 @@ import (
 	"time"
 )
 
-// Solo is the only controller of a cluster, formatted and started as an operator would without dev.
+// Solo is a controller, as a rule the only one of its cluster, formatted and started as an operator would without dev.
 type Solo struct {
+	ID                   int
 	Dir, Config, DataDir string
 	ClusterID, Directory string
 	GRPC, Raft, HTTP     string
 
-	binary string
+	binary  string
+	initial string // the initial controllers
 }
 
 // NewSolo writes the configuration of a controller; nothing is formatted yet.
 func NewSolo(t testing.TB) *Solo {
 	t.Helper()
-	s := &Solo{Dir: t.TempDir(), binary: Build(t)}
-	s.Config, s.DataDir = filepath.Join(s.Dir, "server.properties"), filepath.Join(s.Dir, "home", "data")
-	if err := os.Mkdir(filepath.Dir(s.DataDir), 0o755); err != nil {
-		t.Fatal(err)
+	return NewControllers(t, 1)[0]
+}
+
+// NewControllers writes the configurations of the controllers of a cluster; nothing is formatted yet.
+func NewControllers(t testing.TB, count int) []*Solo {
+	t.Helper()
+	var all []*Solo
+	var initial, bootstrap []string
+	clusterID := uuid(t)
+	for i := range count {
+		s := &Solo{ID: 1001 + i, Dir: t.TempDir(), binary: Build(t), ClusterID: clusterID, Directory: uuid(t)}
+		s.Config, s.DataDir = filepath.Join(s.Dir, "server.properties"), filepath.Join(s.Dir, "home", "data")
+		if err := os.Mkdir(filepath.Dir(s.DataDir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.GRPC, s.Raft, s.HTTP = freeAddress(t), freeAddress(t), freeAddress(t)
+		initial, bootstrap = append(initial, fmt.Sprintf("%d@%s:%s", s.ID, s.Raft, s.Directory)), append(bootstrap, s.GRPC)
+		all = append(all, s)
 	}
-	s.ClusterID, s.Directory = s.uuid(t), s.uuid(t)
-	s.GRPC, s.Raft, s.HTTP = freeAddress(t), freeAddress(t), freeAddress(t)
-	text := fmt.Sprintf("process.roles=controller\nnode.id=1001\nlog.dirs=%s\nlisteners=GRPC://%s,RAFT://%s,HTTP://%s\n"+
-		"controller.quorum.bootstrap.servers=%s\n", s.DataDir, s.GRPC, s.Raft, s.HTTP, s.GRPC)
-	if err := os.WriteFile(s.Config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+	for _, s := range all {
+		s.initial = strings.Join(initial, ",")
+		text := fmt.Sprintf("process.roles=controller\nnode.id=%d\nlog.dirs=%s\nlisteners=GRPC://%s,RAFT://%s,HTTP://%s\n"+
+			"controller.quorum.bootstrap.servers=%s\n", s.ID, s.DataDir, s.GRPC, s.Raft, s.HTTP, strings.Join(bootstrap, ","))
+		if err := os.WriteFile(s.Config, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return s
+	return all
 }
 
 // Format is the command line that formats the data directory.
 func (s *Solo) Format() []string {
-	return []string{"format", "--config", s.Config, "--cluster-id", s.ClusterID, "--initial-controllers", "1001@" + s.Raft + ":" + s.Directory}
+	return []string{"format", "--config", s.Config, "--cluster-id", s.ClusterID, "--initial-controllers", s.initial}
 }
 
-func (s *Solo) uuid(t testing.TB) string {
+func uuid(t testing.TB) string {
 	t.Helper()
 	out, errs, code := Run(t, "random-uuid")
 	if code != 0 {

@@ -175,7 +175,7 @@ func (c *Cluster) SameDumps(t testing.TB) {
 		}
 		first := ""
 		for _, id := range c.IDs("controller") {
-			dump, errs, code := c.CLI(t, "metadata", "dump", "--node", fmt.Sprint(id), "--at", fmt.Sprint(q.MetadataOffset))
+			dump, errs, code := c.CLI(t, "metadata", "dump", "--node", fmt.Sprint(id), "--at", fmt.Sprint(q.MetadataOffset), "--min-offset", fmt.Sprint(q.MetadataOffset))
 			if code != 0 {
 				return fmt.Errorf("controller %d: %s", id, errs)
 			}

@@ -99,23 +99,7 @@ func loseTheOnlyMember(t *testing.T, c *cluster.Cluster, topic string, wipe func
 		c.AwaitBroker(t, others[0], "UNFENCED")
 	}
 
-	// What may be lost is told before and when it is done.
-	told := fmt.Sprintf("acknowledged records from offset %d on may be lost", kept)
-	t.Log(o.does("partition elect --unclean --dry-run "+topic+"-0", 0, "empty", "shall lead", told, "PartitionChange"))
-	wantNoLeader(t, c, topic, leader)
-	var e elected
-	out := o.does("partition elect --unclean -o json "+topic+"-0", 0)
-	if err := json.Unmarshal([]byte(out), &e); err != nil || len(e.Partitions) != 1 {
-		t.Fatalf("%s: %v", out, err)
-	}
-	if p := e.Partitions[0]; p.Leader == leader || !p.RecordsMayBeLost || p.LossFromOffset != kept || p.LossBasis != "log-end" || len(p.Replicas) != 3 {
-		t.Errorf("%s, want another leader than %d and loss from %d on", out, leader, kept)
-	}
-	for _, r := range e.Partitions[0].Replicas {
-		if r.Broker == leader && (r.EndOffset != 0 || r.LastEpoch != -1) {
-			t.Errorf("the wiped broker holds %+v", r)
-		}
-	}
+	electTheOlder(t, c, topic, leader, kept)
 	c.WholeISRs(t, 60*time.Second, topic)
 	c.VerifyAcknowledged(t, older)
 	for _, r := range c.ReadAll(t, topic) {
@@ -127,6 +111,27 @@ func loseTheOnlyMember(t *testing.T, c *cluster.Cluster, topic string, wipe func
 	again.AwaitAcks(t, 20)
 	again.Stop(t)
 	c.VerifyReplica(t, leader, topic, slices.Concat(older.Acks(), again.Acks()))
+}
+
+// electTheOlder asks for an unclean election: what may be lost is told before and when it is done, and the wiped broker is not elected.
+func electTheOlder(t *testing.T, c *cluster.Cluster, topic string, wiped int, kept int64) {
+	o := operator{t, c}
+	told := fmt.Sprintf("acknowledged records from offset %d on may be lost", kept)
+	t.Log(o.does("partition elect --unclean --dry-run "+topic+"-0", 0, "empty", "shall lead", told, "PartitionChange"))
+	wantNoLeader(t, c, topic, wiped)
+	var e elected
+	out := o.does("partition elect --unclean -o json "+topic+"-0", 0)
+	if err := json.Unmarshal([]byte(out), &e); err != nil || len(e.Partitions) != 1 {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if p := e.Partitions[0]; p.Leader == wiped || !p.RecordsMayBeLost || p.LossFromOffset != kept || p.LossBasis != "log-end" || len(p.Replicas) != 3 {
+		t.Errorf("%s, want another leader than %d and loss from %d on", out, wiped, kept)
+	}
+	for _, r := range e.Partitions[0].Replicas {
+		if r.Broker == wiped && (r.EndOffset != 0 || r.LastEpoch != -1) {
+			t.Errorf("the wiped broker holds %+v", r)
+		}
+	}
 }
 
 // A partition is made on a broker that has just died: it never had a log there, so nothing is lost, and it gets its leader

@@ -154,7 +154,8 @@ func reassignmentSetsWithinReplicas(_ *image.Image, p image.Partition) error {
 	return nil
 }
 
-// leaderlessOnlyIfNoneCanLead: a clean election would find nobody.
+// leaderlessOnlyIfNoneCanLead: an election that nobody asked for would find nobody: none in the ISR, else in the ELR, else the last
+// known leader.
 func leaderlessOnlyIfNoneCanLead(im *image.Image, p image.Partition) error {
 	if p.Leader != image.NoBroker {
 		return nil
@@ -162,6 +163,9 @@ func leaderlessOnlyIfNoneCanLead(im *image.Image, p image.Partition) error {
 	candidates := p.ISR
 	if len(candidates) == 0 {
 		candidates = p.ELR
+	}
+	if len(candidates) == 0 && len(p.LastKnownELR) == 1 {
+		candidates = p.LastKnownELR
 	}
 	for _, id := range candidates {
 		if b, ok := im.Broker(id); ok && b.IsActive() {

@@ -18,6 +18,13 @@ func indexesEqual(im *image.Image, want sets) error {
 		ids = append(ids, b.ID)
 	}
 	slices.Sort(ids)
+	withELR := make(map[image.PartitionID]bool)
+	for _, w := range want.brokers {
+		maps.Copy(withELR, w.elr)
+	}
+	if err := equalSets("WithELR", im.WithELR(), withELR); err != nil {
+		return err
+	}
 	for id := range forgottenMax { // an index may also hold a broker that nothing else knows any more
 		ids = append(ids, id)
 	}
@@ -41,6 +48,9 @@ func indexesEqual(im *image.Image, want sets) error {
 		}
 		if got := im.LeaderCount(id); got != w.leads {
 			return fmt.Errorf("LeaderCount(%v) is %d, a scan finds %d", id, got, w.leads)
+		}
+		if got := im.ELRCount(id); got != len(w.elr) {
+			return fmt.Errorf("ELRCount(%v) is %d, a scan finds %d", id, got, len(w.elr))
 		}
 		if got := im.ReplicaCount(id); got != len(w.on) {
 			return fmt.Errorf("ReplicaCount(%v) is %d, a scan finds %d", id, got, len(w.on))

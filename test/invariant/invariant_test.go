@@ -86,6 +86,10 @@ func TestImagePredicatesFail(t *testing.T) {
 			wantBroken(t, name, invariant.Rest(after(t, base(t), partition(p))))
 		})
 	}
+	t.Run("last known", func(t *testing.T) {
+		im := after(t, base(t), partition(&metadatapb.Partition{Replicas: []int32{1, 2}, LastKnownElr: []int32{1}}))
+		wantBroken(t, "LeaderlessOnlyIfNoneCanLead", invariant.Rest(im))
+	})
 	t.Run("DirectoryOfOneBroker", func(t *testing.T) {
 		twin := broker(4, true, 9)
 		twin.GetRegisterBroker().DirectoryId = uuid("d1")

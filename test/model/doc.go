@@ -23,7 +23,8 @@
 //
 // States are told apart by a fingerprint of their canonical form, 64 bits wide: among n states one is missed with a chance of
 // about n²/2⁶⁵, for a million 3 in 100 million. A state is expanded once, and once more if it is reached again with more harm
-// left. Worlds that wait to be expanded are not kept but made anew from their paths, so twenty million states take one or two
+// left. Entries of the metadata log that changed nothing leave no mark in a state once they are committed: otherwise a request that
+// is refused and made again, which costs no harm, would lead to new states for ever. Worlds that wait to be expanded are not kept but made anew from their paths, so twenty million states take one or two
 // gigabytes. The first violation found in a world has a shortest path, unless it is one that shows only in healing. The same
 // world, bug and budget give the same search. What is merged or left out can hide a state, but never makes one up: each step
 // of a path is a call of the real functions.

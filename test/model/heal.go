@@ -83,7 +83,7 @@ func (w *World) converged() error {
 
 func (w *World) peaceful(part int, p image.Partition) error {
 	if p.Leader == image.NoBroker {
-		if len(candidates(p)) == 0 && !w.m.cfg.Unclean {
+		if len(candidates(p)) == 0 && len(p.LastKnownELR) == 0 && !w.m.cfg.Unclean {
 			return nil // every log that could lead is gone: only an operator can help
 		}
 		return errors.New("no leader")

@@ -2,9 +2,11 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/broker/partition"
 	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/test/invariant"
 )
 
 // Predicate is a promise about a world. Those about the metadata alone are in package invariant; the search checks them too.
@@ -24,10 +26,30 @@ var Predicates = []Predicate{
 	{"LogMatching", eachPartition(logMatching)},
 }
 
-// Named in the steps themselves, where what they compare is at hand: NoCommittedRecordLost, AcknowledgedIsCommitted,
-// EpochsMonotonic (of a replica), CommittedRecordReplays, MetadataLogMatching. After every record: LastMemberStays,
-// CancelRestoresReplicas. After every decision: UncleanOnlyIfNobodyCanLead, PendingEqualsCommittedAtCommit. Where nothing
-// happens any more: Converges.
+// promisedOnTheWay are the promises that are looked at where what they compare is at hand: in the steps themselves, after every record,
+// after every decision, and where nothing happens any more.
+var promisedOnTheWay = []string{
+	"NoCommittedRecordLost", "AcknowledgedIsCommitted", "EpochsMonotonic", "CommittedRecordReplays", "MetadataLogMatching",
+	"LastMemberStays", "CancelRestoresReplicas",
+	"UncleanOnlyIfNobodyCanLead", "PendingEqualsCommittedAtCommit",
+	converges,
+}
+
+// Promises are the names of all that a search checks, sorted: of a world, of the metadata, and of the steps between them.
+func Promises() []string {
+	names := slices.Clone(promisedOnTheWay)
+	for _, p := range Predicates {
+		names = append(names, p.Name)
+	}
+	for _, p := range slices.Concat(invariant.Always, invariant.AtRest) {
+		names = append(names, p.Name)
+	}
+	for _, s := range invariant.Steps {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 func (w *World) check() error {
 	if w.bad != nil {

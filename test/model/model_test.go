@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +85,7 @@ func TestWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("all worlds in %v: %s", time.Since(began).Round(time.Millisecond), describe(&total))
+	t.Logf("worlds=%d exhausted=%d invariants=%d: %s", len(worlds), count(going, nil), len(model.Promises()), strings.Join(model.Promises(), " "))
 	for _, h := range model.Harms() {
 		if total.With[h] == 0 && len(worlds) == len(model.Worlds()) {
 			t.Errorf("no path has the harm %v", h)
@@ -140,6 +142,8 @@ func TestPlantedBugs(t *testing.T) {
 		model.ServingBeforeClaimApplied: {"sessions", "MetadataLogMatching"},
 		model.NeverRepeated:             {"network", "Converges"},
 	}
+	var found atomic.Int32
+	t.Cleanup(func() { t.Logf("planted bugs found: %d of %d", found.Load(), len(model.Bugs())) })
 	for _, bug := range model.Bugs() {
 		t.Run(bug.String(), func(t *testing.T) {
 			t.Parallel()
@@ -162,6 +166,9 @@ func TestPlantedBugs(t *testing.T) {
 			runTranscript(t, pasted)
 			if text := withoutBug(t, &r); strings.Contains(text, "broken: ") {
 				t.Errorf("the same path without the bug breaks something as well:\n%s", text)
+			}
+			if !t.Failed() {
+				found.Add(1)
 			}
 		})
 	}

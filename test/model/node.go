@@ -40,8 +40,9 @@ type node struct {
 	// last tells that a whole decision, or a series of them, ends here.
 	last bool
 	// bad is what the entry breaks, nil if nothing.
-	bad  error
-	hash uint64
+	bad error
+	// held is the fingerprint of the image, soft that of what only the active controller knows, told that of the answer.
+	held, soft, told uint64
 	// next holds the entries of decisions made on this node.
 	next map[request]outcome
 }
@@ -172,6 +173,7 @@ func (n *node) entries(d decided) outcome {
 		}
 	}
 	last.last, last.answer = true, d.answer
+	last.told = fingerprint(last.appendAnswer(nil))
 	if last.bad == nil {
 		last.bad = n.m.once(step{n.im.Fingerprint(), last.im.Fingerprint(), wholeDecision}, func() error {
 			return decisionBreaks(n, last)
@@ -246,7 +248,9 @@ func (n *node) seal() *node {
 		p, _ := n.im.Partition(id)
 		n.parts = append(n.parts, p)
 	}
-	n.hash = fingerprint(n.appendTo(nil))
+	n.held = fingerprint(n.appendImage(nil))
+	n.soft = fingerprint(n.appendSoft(nil))
+	n.told = fingerprint(n.appendAnswer(nil))
 	return n
 }
 
@@ -267,6 +271,10 @@ func (n *node) claimed() *node {
 
 // appendTo writes the canonical form: what any decision or broker can see in it.
 func (n *node) appendTo(b []byte) []byte {
+	return n.appendAnswer(n.appendSoft(n.appendImage(b)))
+}
+
+func (n *node) appendImage(b []byte) []byte {
 	for t := range n.im.Topics() {
 		for i, p := range t.Partitions() {
 			b = append(b, t.Name()...)
@@ -288,15 +296,28 @@ func (n *node) appendTo(b []byte) []byte {
 		if br.InControlledShutdown {
 			b = appendInt(b, " shutting-down@", int64(br.ControlledShutdownOffset))
 		}
-		if beat, ok := n.live.Beat(br.ID); ok && br.Fenced {
-			b = append(b, " settled="...)
-			b = strconv.AppendInt(b, int64(beat.SettledOffset), 10)
-		}
 		b = append(b, '\n')
 	}
+	return b
+}
+
+// appendSoft writes what decides when a fenced broker is served again. The rest of the soft state is the same in all worlds.
+func (n *node) appendSoft(b []byte) []byte {
+	for br := range n.im.Brokers() {
+		if beat, ok := n.live.Beat(br.ID); ok && br.Fenced {
+			b = appendInt(b, "broker ", int64(br.ID))
+			b = appendInt(b, " settled=", int64(beat.SettledOffset))
+			b = append(b, '\n')
+		}
+	}
+	return b
+}
+
+// appendAnswer writes what the commit of the entry makes true beside the image, and whether more of its decision follows.
+func (n *node) appendAnswer(b []byte) []byte {
 	switch a := n.answer; {
 	case a != nil && a.message != nil:
-		b = append(b, a.message.text...)
+		b = append(append(b, a.message.text...), '\n')
 	case a != nil:
 		b = appendInt(b, "to broker ", int64(a.broker))
 		b = appendInt(b, "/", int64(a.life))
@@ -304,6 +325,10 @@ func (n *node) appendTo(b []byte) []byte {
 		if a.exits {
 			b = append(b, " exits"...)
 		}
+		b = append(b, '\n')
+	}
+	if !n.last {
+		b = append(b, "more follows\n"...)
 	}
 	return b
 }

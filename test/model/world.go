@@ -142,25 +142,10 @@ func (w *World) spend(h Harm) bool {
 func (w *World) key() uint64 {
 	h := uint64(0)
 	add := func(v uint64) { h = mix(h*0x9e3779b97f4a7c15 + v) }
-	// The metadata from where the last broker stands on, with the places of the brokers in it.
-	behind := 0
-	for n := w.newest; ; n = n.parent {
-		add(n.hash)
-		if n == w.tip {
-			add(1)
-		}
-		for i, at := range w.at {
-			if at == n {
-				behind++
-				add(uint64(2 + i))
-			}
-		}
-		if behind == len(w.at) {
-			break
-		}
-	}
+	w.addMetadata(add)
 	if w.stale != nil {
-		add(w.stale.hash)
+		add(w.stale.held)
+		add(w.stale.told)
 	}
 	for _, b := range w.brokers {
 		add(b.hash)
@@ -178,6 +163,35 @@ func (w *World) key() uint64 {
 	w.m.buf = b
 	add(fingerprint(b))
 	return h
+}
+
+// addMetadata adds the log from where the last broker stands on, with the places of the brokers in it. A committed entry that
+// changed nothing leaves no mark: its answer was given, and nobody stands at it. With a mark for each, a request that is refused
+// and made again would lead to ever new worlds.
+func (w *World) addMetadata(add func(uint64)) {
+	add(w.newest.soft)
+	n := w.newest
+	for ; n != w.tip; n = n.parent {
+		add(n.held)
+		add(n.told)
+	}
+	add(1)
+	var shown *image.Image
+	for behind := 0; ; n = n.parent {
+		if n.im != shown {
+			add(n.held)
+			shown = n.im
+		}
+		for i, at := range w.at {
+			if at == n {
+				behind++
+				add(uint64(2 + i))
+			}
+		}
+		if behind == len(w.at) {
+			return
+		}
+	}
 }
 
 func (w *World) appendRest(b []byte) []byte {

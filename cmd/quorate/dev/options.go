@@ -17,8 +17,10 @@ const (
 	firstController = 1001
 	firstBroker     = 1
 	portsApart      = 100
-	portMax         = 65535
-	host            = "127.0.0.1"
+	// PortBaseMax is the highest first port: above it begin four kinds of ports.
+	PortBaseMax = portMax - 4*portsApart
+	portMax     = 65535
+	host        = "127.0.0.1"
 )
 
 // Options are the command line of quorate dev.
@@ -54,8 +56,8 @@ func (o Options) Validate() error {
 	if o.Brokers < -1 || o.Brokers > brokersMax {
 		return fmt.Errorf("--brokers is %d, outside 0 to %d", o.Brokers, brokersMax)
 	}
-	if o.PortBase < 0 || o.PortBase > portMax-4*portsApart {
-		return fmt.Errorf("--port-base is %d, outside 0 to %d", o.PortBase, portMax-4*portsApart)
+	if o.PortBase < 0 || o.PortBase > PortBaseMax {
+		return fmt.Errorf("--port-base is %d, outside 0 to %d", o.PortBase, PortBaseMax)
 	}
 	for _, s := range o.Set {
 		key, _, ok := strings.Cut(s, "=")

@@ -41,6 +41,14 @@ type FormatOptions struct {
 	Bootstrap func(e *env.Env, dir string, initial []InitialController) error
 }
 
+// OptionsError says that the options contradict each other or the configuration: nothing was looked at on disk.
+type OptionsError struct{ Err error }
+
+func (e *OptionsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *OptionsError) Unwrap() error { return e.Err }
+
 // RandomUUID draws an id. It never begins with a dash, so that it can stand on a command line, as in Kafka.
 func RandomUUID() image.UUID {
 	for {
@@ -90,7 +98,7 @@ func ParseInitialControllers(v string) ([]InitialController, error) {
 func Format(e *env.Env, o FormatOptions) (Identity, error) {
 	id, err := o.identity()
 	if err != nil {
-		return id, err
+		return id, &OptionsError{err}
 	}
 	if o.Bootstrap == nil {
 		o.Bootstrap = bootstrapRaft

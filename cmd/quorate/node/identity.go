@@ -10,6 +10,7 @@ import (
 
 	"github.com/magiconair/properties"
 
+	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/quorum/env"
 )
@@ -38,6 +39,7 @@ func nextStep(err error) string {
 	}{
 		{syscall.ENOSPC, "free some space, or name another directory in log.dirs"},
 		{syscall.EDQUOT, "free some space, or name another directory in log.dirs"},
+		{syscall.EIO, "see what the kernel says of the disk; replace it, or name another directory in log.dirs"},
 		{syscall.EROFS, "make the file system writable, or name another directory in log.dirs"},
 		{syscall.ENOTDIR, "name a directory in log.dirs"},
 		{fs.ErrPermission, "let this user read and write the directory, or name another in log.dirs"},
@@ -51,6 +53,19 @@ func nextStep(err error) string {
 
 // Unwrap gives the reason.
 func (e *DirectoryError) Unwrap() error { return e.err }
+
+// OfDisk returns the error as a [*DirectoryError] if the disk is its reason: it is full, over quota, read-only or broken, whoever met it.
+func OfDisk(err error) (*DirectoryError, bool) {
+	var met *log.StorageError
+	known := errors.As(err, &met)
+	for _, number := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+		known = known || errors.Is(err, number)
+	}
+	if !known {
+		return nil, false
+	}
+	return &DirectoryError{err}, true
+}
 
 // Identity is whom a data directory belongs to, as meta.properties says.
 type Identity struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,11 @@ type key struct {
 	def  string // default; empty: none
 	unit string
 	set  func(c *Config, value string) error
+}
+
+// IsKey tells whether a node's file may have the key.
+func IsKey(name string) bool {
+	return slices.ContainsFunc(keys, func(k key) bool { return k.name == name })
 }
 
 // keys holds every key in the order of the reference.

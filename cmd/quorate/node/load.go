@@ -44,6 +44,9 @@ func (e *ConfigError) Unwrap() error { return e.err }
 // names the nearest known one; the warnings name Kafka's keys that mean nothing here. The error is a [*ConfigError].
 func Load(fs env.FS, s Sources) (c *Config, warnings []string, err error) {
 	if c, warnings, err = load(fs, s); err != nil {
+		if s.File == "" {
+			err = fmt.Errorf("%w; no file was named with --config", err)
+		}
 		return nil, nil, &ConfigError{err}
 	}
 	return c, warnings, nil

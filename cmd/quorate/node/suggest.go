@@ -3,6 +3,9 @@ package node
 import (
 	"fmt"
 	"strings"
+
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/controller"
 )
 
 // renamedKeys are Kafka's keys whose meaning has another name here. They are refused, for to ignore them would change
@@ -59,34 +62,12 @@ func meaningless(name string) bool {
 
 // unknownKey names the nearest known key if one is near enough to be meant.
 func unknownKey(name string) error {
-	best, distance := "", len(name)/2+1
-	for _, k := range keys {
-		if d := editDistance(name, k.name); d < distance {
-			best, distance = k.name, d
-		}
+	known := make([]string, len(keys))
+	for i, k := range keys {
+		known[i] = k.name
 	}
-	if best == "" {
-		return fmt.Errorf("unknown key %s; quorate server --print-config lists all keys", name)
+	if best := controller.Nearest(name, known, len(name)/2+1); best != "" {
+		return fmt.Errorf("unknown key %s; did you mean %s?", name, best)
 	}
-	return fmt.Errorf("unknown key %s; did you mean %s?", name, best)
-}
-
-// editDistance is the least number of letters to insert, delete or replace.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("unknown key %s; quorate server --print-config lists all keys", controllerpb.Echo(name))
 }

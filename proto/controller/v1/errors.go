@@ -44,9 +44,38 @@ func (x ErrorCode) Retriable() bool { return errorCodes[x].retriable }
 // Meaning returns Kafka's sentence about the code.
 func (x ErrorCode) Meaning() string { return errorCodes[x].meaning }
 
-// NewError returns a refusal. The text names the rule, the limit, the value given and the next step.
+// Limits of a refusal's text, in bytes.
+const (
+	// EchoMax is the most of a caller's own text that a refusal repeats; every legal name of a topic fits.
+	EchoMax = 256
+	// MessageMax bounds the whole text of a refusal.
+	MessageMax = 4096
+)
+
+// Echo returns a caller's text as a refusal repeats it: what is longer than [EchoMax] is cut, and its length is told.
+func Echo(text string) string { return cut(text, EchoMax) }
+
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:limit], ""), len(text))
+}
+
+// Sentence is a text of this program within a refusal. It is shown whole where a string, which may be a caller's, is cut.
+type Sentence string
+
+// NewError returns a refusal. The text names the rule, the limit, the value given and the next step. Arguments that are
+// strings are shown as [Echo] shows them, and the text is at most [MessageMax] bytes and the note that it was cut.
 func NewError(code ErrorCode, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			arg = Echo(text)
+		}
+		shown[i] = arg
+	}
+	return &Error{Code: code, Message: cut(fmt.Sprintf(format, shown...), MessageMax)}
 }
 
 // RefusedError carries a refusal through Go code. Decisions return it, the gRPC server puts Err into the details

@@ -77,3 +77,24 @@ func TestRefusedErrorKeepsCodeAndText(t *testing.T) {
 		t.Error("CodeOf found a code in an error that has none")
 	}
 }
+
+// A caller's text is cut at EchoMax and never within a character; the whole text is bounded by MessageMax.
+func TestRefusalsAreBounded(t *testing.T) {
+	exact := strings.Repeat("x", EchoMax)
+	if Echo(exact) != exact || Echo(exact+"y") != exact+"... (257 bytes)" {
+		t.Error(Echo(exact + "y"))
+	}
+	if got := Echo(strings.Repeat("\u20ac", 100)); got != strings.Repeat("\u20ac", 85)+"... (300 bytes)" {
+		t.Error(got)
+	}
+	if got := NewError(ErrorCode_ERROR_CODE_INVALID_REQUEST, "name %q: choose another", exact+exact).GetMessage(); got != `name "`+exact+`... (512 bytes)": choose another` {
+		t.Error(got)
+	}
+	if got := NewError(ErrorCode_ERROR_CODE_INVALID_REQUEST, "%s", Sentence(exact+exact)).GetMessage(); got != exact+exact {
+		t.Error(got)
+	}
+	endless := errors.New(strings.Repeat(exact, 1000))
+	if got := len(NewError(ErrorCode_ERROR_CODE_INVALID_REQUEST, "%v", endless).GetMessage()); got > MessageMax+50 {
+		t.Errorf("%d bytes", got)
+	}
+}

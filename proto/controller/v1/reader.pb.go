@@ -2399,6 +2399,8 @@ type ListReassignmentsResponse struct {
 	MetadataOffset int64                  `protobuf:"varint,1,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	// By topic name, then partition.
 	Reassignments []*Reassignment `protobuf:"bytes,2,rep,name=reassignments,proto3" json:"reassignments,omitempty"`
+	// Topics of the request that do not exist.
+	Unknown       []string `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2443,6 +2445,13 @@ func (x *ListReassignmentsResponse) GetMetadataOffset() int64 {
 func (x *ListReassignmentsResponse) GetReassignments() []*Reassignment {
 	if x != nil {
 		return x.Reassignments
+	}
+	return nil
+}
+
+func (x *ListReassignmentsResponse) GetUnknown() []string {
+	if x != nil {
+		return x.Unknown
 	}
 	return nil
 }
@@ -2941,7 +2950,7 @@ type NodeStatusResponse struct {
 	AppliedIndex     uint64            `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	MetadataOffset   int64             `protobuf:"varint,8,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
 	Chain            uint64            `protobuf:"fixed64,9,opt,name=chain,proto3" json:"chain,omitempty"`
-	// Raft configuration as this node holds it; empty on a broker.
+	// Raft configuration as this node holds it; empty on a broker. One that was removed tells what it knew last, without itself.
 	Members []*QuorumMember `protobuf:"bytes,10,rep,name=members,proto3" json:"members,omitempty"`
 	// Age of the last contact with the Raft leader; -1 if none, 0 on the leader itself.
 	LastContactMs int64 `protobuf:"varint,11,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`
@@ -2956,6 +2965,8 @@ type NodeStatusResponse struct {
 	StateReason string `protobuf:"bytes,22,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
 	// Newest lineage that this node has heard of, its own or that of controllers that have gone on without it.
 	NewestLineage int32 `protobuf:"varint,23,opt,name=newest_lineage,json=newestLineage,proto3" json:"newest_lineage,omitempty"`
+	// Changes of the quorum that are under way, as the active controller knows them; empty on every other node.
+	Changes       []*QuorumChange `protobuf:"bytes,14,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3109,6 +3120,68 @@ func (x *NodeStatusResponse) GetNewestLineage() int32 {
 	return 0
 }
 
+func (x *NodeStatusResponse) GetChanges() []*QuorumChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// QuorumChange is a change of the quorum, or of the feature levels, that is not finished.
+type QuorumChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The command, and what it waits for if that is known.
+	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	// Since when.
+	ForMs         int64 `protobuf:"varint,2,opt,name=for_ms,json=forMs,proto3" json:"for_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuorumChange) Reset() {
+	*x = QuorumChange{}
+	mi := &file_controller_v1_reader_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuorumChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuorumChange) ProtoMessage() {}
+
+func (x *QuorumChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_v1_reader_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuorumChange.ProtoReflect.Descriptor instead.
+func (*QuorumChange) Descriptor() ([]byte, []int) {
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *QuorumChange) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *QuorumChange) GetForMs() int64 {
+	if x != nil {
+		return x.ForMs
+	}
+	return 0
+}
+
 type QuorumMember struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	NodeId      int32                  `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -3123,7 +3196,7 @@ type QuorumMember struct {
 
 func (x *QuorumMember) Reset() {
 	*x = QuorumMember{}
-	mi := &file_controller_v1_reader_proto_msgTypes[43]
+	mi := &file_controller_v1_reader_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3208,7 @@ func (x *QuorumMember) String() string {
 func (*QuorumMember) ProtoMessage() {}
 
 func (x *QuorumMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[43]
+	mi := &file_controller_v1_reader_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3221,7 @@ func (x *QuorumMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuorumMember.ProtoReflect.Descriptor instead.
 func (*QuorumMember) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{43}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QuorumMember) GetNodeId() int32 {
@@ -3197,7 +3270,7 @@ type WaitMetadataRequest struct {
 
 func (x *WaitMetadataRequest) Reset() {
 	*x = WaitMetadataRequest{}
-	mi := &file_controller_v1_reader_proto_msgTypes[44]
+	mi := &file_controller_v1_reader_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3282,7 @@ func (x *WaitMetadataRequest) String() string {
 func (*WaitMetadataRequest) ProtoMessage() {}
 
 func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[44]
+	mi := &file_controller_v1_reader_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3295,7 @@ func (x *WaitMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WaitMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{44}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WaitMetadataRequest) GetMetadataOffset() int64 {
@@ -3248,7 +3321,7 @@ type WaitMetadataResponse struct {
 
 func (x *WaitMetadataResponse) Reset() {
 	*x = WaitMetadataResponse{}
-	mi := &file_controller_v1_reader_proto_msgTypes[45]
+	mi := &file_controller_v1_reader_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3333,7 @@ func (x *WaitMetadataResponse) String() string {
 func (*WaitMetadataResponse) ProtoMessage() {}
 
 func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_v1_reader_proto_msgTypes[45]
+	mi := &file_controller_v1_reader_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3346,7 @@ func (x *WaitMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WaitMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_controller_v1_reader_proto_rawDescGZIP(), []int{45}
+	return file_controller_v1_reader_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WaitMetadataResponse) GetMetadataOffset() int64 {
@@ -3444,10 +3517,11 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\x05R\breplicas\"p\n" +
 	"\x18ListReassignmentsRequest\x12<\n" +
 	"\aoptions\x18\x01 \x01(\v2\".quorate.controller.v1.ReadOptionsR\aoptions\x12\x16\n" +
-	"\x06topics\x18\x02 \x03(\tR\x06topics\"\x8f\x01\n" +
+	"\x06topics\x18\x02 \x03(\tR\x06topics\"\xa9\x01\n" +
 	"\x19ListReassignmentsResponse\x12'\n" +
 	"\x0fmetadata_offset\x18\x01 \x01(\x03R\x0emetadataOffset\x12I\n" +
-	"\rreassignments\x18\x02 \x03(\v2#.quorate.controller.v1.ReassignmentR\rreassignments\"r\n" +
+	"\rreassignments\x18\x02 \x03(\v2#.quorate.controller.v1.ReassignmentR\rreassignments\x12\x18\n" +
+	"\aunknown\x18\x03 \x03(\tR\aunknown\"r\n" +
 	"\fReassignment\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x124\n" +
 	"\x05state\x18\x02 \x01(\v2\x1e.quorate.metadata.v1.PartitionR\x05state\x12\x16\n" +
@@ -3477,7 +3551,7 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"_at_offset\"'\n" +
 	"\x11DumpImageResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
-	"\x11NodeStatusRequest\"\xdf\x05\n" +
+	"\x11NodeStatusRequest\"\x9e\x06\n" +
 	"\x12NodeStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
@@ -3497,8 +3571,12 @@ const file_controller_v1_reader_proto_rawDesc = "" +
 	"\aremoved\x18\f \x03(\v2&.quorate.metadata.v1.RemovedControllerR\aremoved\x12/\n" +
 	"\x13configuration_index\x18\r \x01(\x04R\x12configurationIndex\x12!\n" +
 	"\fstate_reason\x18\x16 \x01(\tR\vstateReason\x12%\n" +
-	"\x0enewest_lineage\x18\x17 \x01(\x05R\rnewestLineageB\x14\n" +
-	"\x12_active_controller\"\xa6\x01\n" +
+	"\x0enewest_lineage\x18\x17 \x01(\x05R\rnewestLineage\x12=\n" +
+	"\achanges\x18\x0e \x03(\v2#.quorate.controller.v1.QuorumChangeR\achangesB\x14\n" +
+	"\x12_active_controller\"9\n" +
+	"\fQuorumChange\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x15\n" +
+	"\x06for_ms\x18\x02 \x01(\x03R\x05forMs\"\xa6\x01\n" +
 	"\fQuorumMember\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12!\n" +
 	"\fdirectory_id\x18\x02 \x01(\fR\vdirectoryId\x12!\n" +
@@ -3565,7 +3643,7 @@ func file_controller_v1_reader_proto_rawDescGZIP() []byte {
 }
 
 var file_controller_v1_reader_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_controller_v1_reader_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_controller_v1_reader_proto_goTypes = []any{
 	(PartitionState)(0),               // 0: quorate.controller.v1.PartitionState
 	(ReplicaState)(0),                 // 1: quorate.controller.v1.ReplicaState
@@ -3614,26 +3692,27 @@ var file_controller_v1_reader_proto_goTypes = []any{
 	(*DumpImageResponse)(nil),         // 44: quorate.controller.v1.DumpImageResponse
 	(*NodeStatusRequest)(nil),         // 45: quorate.controller.v1.NodeStatusRequest
 	(*NodeStatusResponse)(nil),        // 46: quorate.controller.v1.NodeStatusResponse
-	(*QuorumMember)(nil),              // 47: quorate.controller.v1.QuorumMember
-	(*WaitMetadataRequest)(nil),       // 48: quorate.controller.v1.WaitMetadataRequest
-	(*WaitMetadataResponse)(nil),      // 49: quorate.controller.v1.WaitMetadataResponse
-	(*v1.Partition)(nil),              // 50: quorate.metadata.v1.Partition
-	(*EntryFrame)(nil),                // 51: quorate.controller.v1.EntryFrame
-	(v1.ChangeReason)(0),              // 52: quorate.metadata.v1.ChangeReason
-	(*v1.Cause)(nil),                  // 53: quorate.metadata.v1.Cause
-	(*v1.BrokerIds)(nil),              // 54: quorate.metadata.v1.BrokerIds
-	(*v1.RegisterBroker)(nil),         // 55: quorate.metadata.v1.RegisterBroker
-	(v1.ResourceType)(0),              // 56: quorate.metadata.v1.ResourceType
-	(*Error)(nil),                     // 57: quorate.controller.v1.Error
-	(*ActiveController)(nil),          // 58: quorate.controller.v1.ActiveController
-	(*v1.RemovedController)(nil),      // 59: quorate.metadata.v1.RemovedController
+	(*QuorumChange)(nil),              // 47: quorate.controller.v1.QuorumChange
+	(*QuorumMember)(nil),              // 48: quorate.controller.v1.QuorumMember
+	(*WaitMetadataRequest)(nil),       // 49: quorate.controller.v1.WaitMetadataRequest
+	(*WaitMetadataResponse)(nil),      // 50: quorate.controller.v1.WaitMetadataResponse
+	(*v1.Partition)(nil),              // 51: quorate.metadata.v1.Partition
+	(*EntryFrame)(nil),                // 52: quorate.controller.v1.EntryFrame
+	(v1.ChangeReason)(0),              // 53: quorate.metadata.v1.ChangeReason
+	(*v1.Cause)(nil),                  // 54: quorate.metadata.v1.Cause
+	(*v1.BrokerIds)(nil),              // 55: quorate.metadata.v1.BrokerIds
+	(*v1.RegisterBroker)(nil),         // 56: quorate.metadata.v1.RegisterBroker
+	(v1.ResourceType)(0),              // 57: quorate.metadata.v1.ResourceType
+	(*Error)(nil),                     // 58: quorate.controller.v1.Error
+	(*ActiveController)(nil),          // 59: quorate.controller.v1.ActiveController
+	(*v1.RemovedController)(nil),      // 60: quorate.metadata.v1.RemovedController
 }
 var file_controller_v1_reader_proto_depIdxs = []int32{
 	4,  // 0: quorate.controller.v1.DescribeTopicsRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	7,  // 1: quorate.controller.v1.DescribeTopicsResponse.topics:type_name -> quorate.controller.v1.TopicDescription
 	8,  // 2: quorate.controller.v1.TopicDescription.configs:type_name -> quorate.controller.v1.ConfigValue
 	9,  // 3: quorate.controller.v1.TopicDescription.partitions:type_name -> quorate.controller.v1.PartitionDescription
-	50, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
+	51, // 4: quorate.controller.v1.PartitionDescription.state:type_name -> quorate.metadata.v1.Partition
 	0,  // 5: quorate.controller.v1.PartitionDescription.partition_state:type_name -> quorate.controller.v1.PartitionState
 	10, // 6: quorate.controller.v1.PartitionDescription.replica_states:type_name -> quorate.controller.v1.ReplicaStatus
 	1,  // 7: quorate.controller.v1.ReplicaStatus.state:type_name -> quorate.controller.v1.ReplicaState
@@ -3646,7 +3725,7 @@ var file_controller_v1_reader_proto_depIdxs = []int32{
 	4,  // 14: quorate.controller.v1.CheckStopRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	20, // 15: quorate.controller.v1.CheckStopResponse.harms:type_name -> quorate.controller.v1.StopHarm
 	4,  // 16: quorate.controller.v1.ReadLogRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	51, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
+	52, // 17: quorate.controller.v1.ReadLogResponse.entry:type_name -> quorate.controller.v1.EntryFrame
 	23, // 18: quorate.controller.v1.ReadLogResponse.gap:type_name -> quorate.controller.v1.HistoryGap
 	4,  // 19: quorate.controller.v1.ReadHistoryRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	26, // 20: quorate.controller.v1.ReadHistoryResponse.head:type_name -> quorate.controller.v1.HistoryHead
@@ -3655,59 +3734,60 @@ var file_controller_v1_reader_proto_depIdxs = []int32{
 	27, // 23: quorate.controller.v1.HistoryHead.former:type_name -> quorate.controller.v1.FormerTopic
 	2,  // 24: quorate.controller.v1.PartitionEvent.kind:type_name -> quorate.controller.v1.PartitionEventKind
 	30, // 25: quorate.controller.v1.PartitionEvent.changes:type_name -> quorate.controller.v1.FieldChange
-	52, // 26: quorate.controller.v1.PartitionEvent.reason:type_name -> quorate.metadata.v1.ChangeReason
-	53, // 27: quorate.controller.v1.PartitionEvent.cause:type_name -> quorate.metadata.v1.Cause
+	53, // 26: quorate.controller.v1.PartitionEvent.reason:type_name -> quorate.metadata.v1.ChangeReason
+	54, // 27: quorate.controller.v1.PartitionEvent.cause:type_name -> quorate.metadata.v1.Cause
 	29, // 28: quorate.controller.v1.PartitionEvent.replica_states:type_name -> quorate.controller.v1.ReplicaTransition
 	31, // 29: quorate.controller.v1.FieldChange.old:type_name -> quorate.controller.v1.HistoryValue
 	31, // 30: quorate.controller.v1.FieldChange.new:type_name -> quorate.controller.v1.HistoryValue
-	54, // 31: quorate.controller.v1.HistoryValue.ids:type_name -> quorate.metadata.v1.BrokerIds
+	55, // 31: quorate.controller.v1.HistoryValue.ids:type_name -> quorate.metadata.v1.BrokerIds
 	4,  // 32: quorate.controller.v1.ListBrokersRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	34, // 33: quorate.controller.v1.ListBrokersResponse.brokers:type_name -> quorate.controller.v1.BrokerDescription
-	55, // 34: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
+	56, // 34: quorate.controller.v1.BrokerDescription.registration:type_name -> quorate.metadata.v1.RegisterBroker
 	4,  // 35: quorate.controller.v1.ListReassignmentsRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	37, // 36: quorate.controller.v1.ListReassignmentsResponse.reassignments:type_name -> quorate.controller.v1.Reassignment
-	50, // 37: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
+	51, // 37: quorate.controller.v1.Reassignment.state:type_name -> quorate.metadata.v1.Partition
 	4,  // 38: quorate.controller.v1.DescribeConfigsRequest.options:type_name -> quorate.controller.v1.ReadOptions
 	39, // 39: quorate.controller.v1.DescribeConfigsRequest.resources:type_name -> quorate.controller.v1.ConfigResource
-	56, // 40: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
+	57, // 40: quorate.controller.v1.ConfigResource.type:type_name -> quorate.metadata.v1.ResourceType
 	41, // 41: quorate.controller.v1.DescribeConfigsResponse.resources:type_name -> quorate.controller.v1.ConfigResourceDescription
-	56, // 42: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
-	57, // 43: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
+	57, // 42: quorate.controller.v1.ConfigResourceDescription.type:type_name -> quorate.metadata.v1.ResourceType
+	58, // 43: quorate.controller.v1.ConfigResourceDescription.error:type_name -> quorate.controller.v1.Error
 	42, // 44: quorate.controller.v1.ConfigResourceDescription.configs:type_name -> quorate.controller.v1.EffectiveConfig
 	3,  // 45: quorate.controller.v1.EffectiveConfig.source:type_name -> quorate.controller.v1.ConfigSource
 	4,  // 46: quorate.controller.v1.DumpImageRequest.options:type_name -> quorate.controller.v1.ReadOptions
-	58, // 47: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
-	47, // 48: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
-	59, // 49: quorate.controller.v1.NodeStatusResponse.removed:type_name -> quorate.metadata.v1.RemovedController
-	5,  // 50: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
-	32, // 51: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
-	35, // 52: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
-	38, // 53: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
-	11, // 54: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
-	15, // 55: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
-	18, // 56: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
-	21, // 57: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
-	24, // 58: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
-	43, // 59: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
-	45, // 60: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
-	48, // 61: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
-	6,  // 62: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
-	33, // 63: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
-	36, // 64: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
-	40, // 65: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
-	12, // 66: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
-	16, // 67: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
-	19, // 68: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
-	22, // 69: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
-	25, // 70: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
-	44, // 71: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
-	46, // 72: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
-	49, // 73: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
-	62, // [62:74] is the sub-list for method output_type
-	50, // [50:62] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	59, // 47: quorate.controller.v1.NodeStatusResponse.active_controller:type_name -> quorate.controller.v1.ActiveController
+	48, // 48: quorate.controller.v1.NodeStatusResponse.members:type_name -> quorate.controller.v1.QuorumMember
+	60, // 49: quorate.controller.v1.NodeStatusResponse.removed:type_name -> quorate.metadata.v1.RemovedController
+	47, // 50: quorate.controller.v1.NodeStatusResponse.changes:type_name -> quorate.controller.v1.QuorumChange
+	5,  // 51: quorate.controller.v1.ReaderApi.DescribeTopics:input_type -> quorate.controller.v1.DescribeTopicsRequest
+	32, // 52: quorate.controller.v1.ReaderApi.ListBrokers:input_type -> quorate.controller.v1.ListBrokersRequest
+	35, // 53: quorate.controller.v1.ReaderApi.ListReassignments:input_type -> quorate.controller.v1.ListReassignmentsRequest
+	38, // 54: quorate.controller.v1.ReaderApi.DescribeConfigs:input_type -> quorate.controller.v1.DescribeConfigsRequest
+	11, // 55: quorate.controller.v1.ReaderApi.DescribeFeatures:input_type -> quorate.controller.v1.DescribeFeaturesRequest
+	15, // 56: quorate.controller.v1.ReaderApi.ListDeletions:input_type -> quorate.controller.v1.ListDeletionsRequest
+	18, // 57: quorate.controller.v1.ReaderApi.CheckStop:input_type -> quorate.controller.v1.CheckStopRequest
+	21, // 58: quorate.controller.v1.ReaderApi.ReadLog:input_type -> quorate.controller.v1.ReadLogRequest
+	24, // 59: quorate.controller.v1.ReaderApi.ReadHistory:input_type -> quorate.controller.v1.ReadHistoryRequest
+	43, // 60: quorate.controller.v1.ReaderApi.DumpImage:input_type -> quorate.controller.v1.DumpImageRequest
+	45, // 61: quorate.controller.v1.ReaderApi.NodeStatus:input_type -> quorate.controller.v1.NodeStatusRequest
+	49, // 62: quorate.controller.v1.ReaderApi.WaitMetadata:input_type -> quorate.controller.v1.WaitMetadataRequest
+	6,  // 63: quorate.controller.v1.ReaderApi.DescribeTopics:output_type -> quorate.controller.v1.DescribeTopicsResponse
+	33, // 64: quorate.controller.v1.ReaderApi.ListBrokers:output_type -> quorate.controller.v1.ListBrokersResponse
+	36, // 65: quorate.controller.v1.ReaderApi.ListReassignments:output_type -> quorate.controller.v1.ListReassignmentsResponse
+	40, // 66: quorate.controller.v1.ReaderApi.DescribeConfigs:output_type -> quorate.controller.v1.DescribeConfigsResponse
+	12, // 67: quorate.controller.v1.ReaderApi.DescribeFeatures:output_type -> quorate.controller.v1.DescribeFeaturesResponse
+	16, // 68: quorate.controller.v1.ReaderApi.ListDeletions:output_type -> quorate.controller.v1.ListDeletionsResponse
+	19, // 69: quorate.controller.v1.ReaderApi.CheckStop:output_type -> quorate.controller.v1.CheckStopResponse
+	22, // 70: quorate.controller.v1.ReaderApi.ReadLog:output_type -> quorate.controller.v1.ReadLogResponse
+	25, // 71: quorate.controller.v1.ReaderApi.ReadHistory:output_type -> quorate.controller.v1.ReadHistoryResponse
+	44, // 72: quorate.controller.v1.ReaderApi.DumpImage:output_type -> quorate.controller.v1.DumpImageResponse
+	46, // 73: quorate.controller.v1.ReaderApi.NodeStatus:output_type -> quorate.controller.v1.NodeStatusResponse
+	50, // 74: quorate.controller.v1.ReaderApi.WaitMetadata:output_type -> quorate.controller.v1.WaitMetadataResponse
+	63, // [63:75] is the sub-list for method output_type
+	51, // [51:63] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_controller_v1_reader_proto_init() }
@@ -3737,7 +3817,7 @@ func file_controller_v1_reader_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_v1_reader_proto_rawDesc), len(file_controller_v1_reader_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -192,7 +192,7 @@ func TestSupersededControllerRenouncesForGood(t *testing.T) {
 	l.claim = &claim{committed: image.Empty(), pending: image.Empty(), sent: []*proposal{{parked: []parked{answer("with Raft")}}}}
 	l.claim.open.parked = []parked{answer("not with Raft yet")}
 	l.orphans = []*orphan{{proposal: &proposal{parked: []parked{answer("of an earlier claim")}}}}
-	l.active.Store(&activity{})
+	l.active.Store(&activity{ended: make(chan struct{})})
 	l.leadership = raftnode.Leadership{Leader: true, Takeover: 1}
 	l.onOutOfQuorum()
 	for name, want := range map[string]error{"with Raft": ErrOutcomeUnknown, "not with Raft yet": ErrNotActive, "of an earlier claim": ErrOutcomeUnknown} {

@@ -39,7 +39,7 @@ func (n *Node) keepRegistered(ctx context.Context) {
 				Lineage: n.newestLineage(), Own: n.newestLineage(), Removed: true, By: "the metadata log", Keep: true,
 			})
 		}
-		if removed && !said {
+		if s := n.raft.Superseded(); s != nil && s.Removed && !said { // another lineage was told when it was heard of, and is kept elsewhere
 			said = true
 			n.noteRemoved(why)
 		}

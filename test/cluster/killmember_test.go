@@ -81,7 +81,7 @@ func removedAlone(t *testing.T, c *cluster.Cluster, n cluster.Node) {
 	c.Restart(t, n.ID)
 	cluster.Eventually(t, time.Minute, "the removed one says so, alone", func() error {
 		out, errs, code := cluster.Run(t, "quorum", "status", "--controllers", n.Addresses["grpc"])
-		want := fmt.Sprintf("only controller %d answers, which was removed from the quorum", n.ID)
+		want := fmt.Sprintf("only controller %d answers, which is out of the quorum", n.ID)
 		if code != 0 || !strings.Contains(errs, want) || !strings.Contains(out, fmt.Sprintf("node %d observer state=removed", n.ID)) ||
 			!strings.Contains(out, "node 1001 voter state=unreachable") {
 			return fmt.Errorf("exit %d: %s%s", code, out, errs)

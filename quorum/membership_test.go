@@ -229,6 +229,9 @@ func TestJoinerThatNeverCatchesUpIsTakenOut(t *testing.T) {
 			answer <- err
 		}()
 		c.AwaitVoters(t, []string{"1001", "1002", "1003", "1004?"}, joiner)
+		if got, _ := changesNow(c, joiner); !strings.HasPrefix(got, "quorum add 1004 (") {
+			t.Errorf("the status tells %q", got)
+		}
 		_, err := c.Operator(t, active).RemoveController(soon(t), &controllerpb.RemoveControllerRequest{ControllerId: 1003})
 		refusedWith(t, err, controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "quorum add 1004", "one change")
 		_, err = c.Operator(t, active).UpdateFeatures(soon(t), &controllerpb.UpdateFeaturesRequest{Updates: []*controllerpb.FeatureUpdate{

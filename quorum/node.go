@@ -57,8 +57,6 @@ type Node struct {
 	waits atomic.Pointer[[]membershipChange]
 	// refusedAsRemoved is set when the active controller refused this node's registration because it was removed.
 	refusedAsRemoved atomic.Bool
-	// removedNote is what this node, in this life or an earlier one, was told of its removal; nil: nothing.
-	removedNote atomic.Pointer[removedNote]
 	// hasReplayed is set when the node has applied the claim of a leader that it knows, and so everything before it.
 	hasReplayed atomic.Bool
 	// open is set while Raft runs: before and after, the node knows nothing of the quorum.
@@ -143,7 +141,6 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close(), n.raft.Close())
 	}
-	n.readRemoved()
 	n.open.Store(true)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup

@@ -41,7 +41,7 @@ func (n *Node) keepRegistered(ctx context.Context) {
 		}
 		if s := n.raft.Superseded(); s != nil && s.Removed && !said { // another lineage was told when it was heard of, and is kept elsewhere
 			said = true
-			n.noteRemoved(why)
+			n.cfg.Logger.Error("this controller stays out", "nodeId", int(n.cfg.NodeID), "directoryId", n.cfg.DirectoryID.String(), "why", why)
 		}
 		if removed || isMember && n.isRegistered() { // who is no member any more may not have heard why
 			continue

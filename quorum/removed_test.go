@@ -22,7 +22,7 @@ func TestRemovedControllerKnowsItAlone(t *testing.T) {
 		victim := c.Members[active.ID%3]
 		remove(t, c, victim)
 		saysRemoved(t, victim)
-		note := filepath.Join(victim.Config.DataDir, "removed.json")
+		note := filepath.Join(victim.Config.DataDir, "raft", "superseded.json")
 		quorumtest.Eventually(t, "it is noted", func() error { _, err := os.Stat(note); return err })
 		c.Isolate(victim)
 		if err := victim.Stop(); err != nil {
@@ -43,27 +43,4 @@ func TestRemovedControllerKnowsItAlone(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What an offline recovery has left behind, and what cannot be read, keeps no member out.
-func TestNoteOfARemovalThatDoesNotHold(t *testing.T) {
-	for name, note := range map[string]string{
-		"of an older lineage": `{"lineage":-1,"toldMs":1,"why":"this controller was removed from the quorum"}`,
-		"unreadable":          "{",
-		"empty":               "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := quorumtest.Start(t, quorumtest.Options{Prepare: func(m *quorumtest.Member) error {
-					return os.WriteFile(filepath.Join(m.Config.DataDir, "removed.json"), []byte(note), 0o644)
-				}})
-				c.RegisterBroker(t, 1)
-				for _, m := range c.Members {
-					if s := m.Node.Status(); s.GetState() == "removed" || len(s.GetMembers()) != 3 {
-						t.Errorf("%d is %s with %d members", m.ID, s.GetState(), len(s.GetMembers()))
-					}
-				}
-			})
-		})
-	}
 }

@@ -78,8 +78,8 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	if contact, ok := n.raft.LastContact(); ok {
 		response.LastContactMs = contact.Milliseconds()
 	}
-	_, removed, _ := n.membership()
-	if state, why := n.supersededState(); state != "" {
+	state, why := n.supersededState()
+	if state != "" {
 		response.State, response.StateReason, response.ActiveController = state, why, nil
 	}
 	configuration, err := n.raft.GetConfiguration()
@@ -88,7 +88,7 @@ func (n *Node) Status() *controllerpb.NodeStatusResponse {
 	}
 	response.ConfigurationIndex = configuration.Index
 	for _, s := range configuration.Servers {
-		if removed && s.ID == n.raft.ID() {
+		if state != "" && s.ID == n.raft.ID() {
 			continue // the members are those that it knew last; it is none of them
 		}
 		member := &controllerpb.QuorumMember{NodeId: s.ID.NodeID, RaftAddress: s.Address, Voter: s.Voter}

@@ -40,7 +40,7 @@ type quorumView struct {
 	nodes       []quorumNode
 	removed     []*metadatapb.RemovedController
 	changes     []*controllerpb.QuorumChange
-	// teller was removed, and nobody else answers; -1: somebody does.
+	// teller is out of the quorum, and nobody else answers; -1: somebody does.
 	teller int32
 }
 
@@ -79,7 +79,7 @@ func (a *app) quorumStatus(ctx context.Context) error {
 		}
 	}
 	if view.teller >= 0 {
-		a.warn("only controller %d answers, which was removed from the quorum: this is what it knew last, at metadata offset %d; ask a member with --controllers", view.teller, view.offset)
+		a.warn("only controller %d answers, which is out of the quorum: this is what it knew last, at metadata offset %d; ask a member with --controllers", view.teller, view.offset)
 	}
 	if view.unconfirmed {
 		a.warnUnconfirmed(view.lineage)
@@ -102,7 +102,7 @@ func (a *app) quorumStatus(ctx context.Context) error {
 }
 
 // viewOf puts the answers together: who is active is told by the answer that names the highest controller epoch, the members
-// by that answer too. Who was removed is asked for them only if nobody else answers.
+// by that answer too. Who is out is asked for them only if nobody else answers.
 func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 	var heard []*controllerpb.NodeStatusResponse
 	for _, s := range answers {
@@ -118,7 +118,7 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 			cmp.Compare(x.GetAppliedIndex(), y.GetAppliedIndex()))
 	})
 	v = quorumView{clusterID: best.GetClusterId(), active: -1, offset: best.GetMetadataOffset(), chain: best.GetChain(), lineage: best.GetLineage(), unconfirmed: best.GetLineageUnconfirmed(), teller: -1}
-	if wasRemoved(best) {
+	if isOut(best) {
 		v.teller = best.GetNodeId()
 	}
 	if named := best.GetActiveController(); named != nil {
@@ -135,12 +135,14 @@ func viewOf(answers []client.Answer) (v quorumView, ok bool) {
 	return v, true
 }
 
-// wasRemoved tells whether the quorum has given up the node that answers.
-func wasRemoved(s *controllerpb.NodeStatusResponse) bool { return s.GetState() == "removed" }
+// isOut tells whether the quorum has given up the node that answers, or has gone on without it.
+func isOut(s *controllerpb.NodeStatusResponse) bool {
+	return s.GetState() == "removed" || s.GetState() == "superseded"
+}
 
-// standing is the weight of an answer: the word of a node that was removed counts only where there is no other.
+// standing is the weight of an answer: the word of a node that is out counts only where there is no other.
 func standing(s *controllerpb.NodeStatusResponse) int {
-	if wasRemoved(s) {
+	if isOut(s) {
 		return 0
 	}
 	return 1

@@ -88,7 +88,7 @@ func newcomer(v View, req *controllerpb.AddControllerRequest) (QuorumMember, err
 	known, ok := v.Image.Controller(id)
 	if !ok {
 		return QuorumMember{}, controllerpb.Refuse(codeBrokerIDNotRegistered, "controller %v has not registered: start it, formatted with --no-initial-controllers, "+
-			"with controller.quorum.bootstrap.servers naming this quorum, or name it %v@host:port:DIRECTORYID", id, id)
+			"with controller.quorum.bootstrap.servers naming this quorum; its log says why if it cannot register", id)
 	}
 	listener, ok := known.Listener("RAFT")
 	if !ok {

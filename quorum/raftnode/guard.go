@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -46,6 +47,8 @@ type guard struct {
 	dog     *watchdog
 	fault   func(StoreCall) error
 	observe func(StoreCall, time.Duration, error)
+	// logged are the bytes written to the log since the start.
+	logged atomic.Uint64
 }
 
 // read runs a call whose error is the caller's business; the watchdog looks at its time only.
@@ -119,6 +122,7 @@ func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 	}
 	l.metrics.LogEntries.Add(uint64(len(logs)))
 	l.metrics.LogBytes.Add(uint64(bytes))
+	l.guard.logged.Add(uint64(bytes))
 	return nil
 }
 

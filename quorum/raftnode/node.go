@@ -225,7 +225,7 @@ func (n *Node) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if n.metrics.LogBytes.Load()-n.snapshots.bytesCovered.Load() < n.cfg.SnapshotBytes {
+		if n.stores.guard.logged.Load()-n.snapshots.bytesCovered.Load() < n.cfg.SnapshotBytes {
 			continue
 		}
 		if err := n.Snapshot(ctx); err != nil && ctx.Err() == nil {

@@ -34,7 +34,7 @@ type snapshotStore struct {
 	running    atomic.Bool
 	// installed is called when a snapshot that a leader sent is on the disk, before the library goes on. Nil: nothing to do.
 	installed func(index, term uint64) error
-	// bytesCovered is Metrics.LogBytes at the begin of the newest complete snapshot.
+	// bytesCovered is what guard.logged was at the begin of the newest complete snapshot.
 	bytesCovered atomic.Uint64
 }
 
@@ -83,7 +83,7 @@ func (s *snapshotStore) tell(err error) {
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
 	configurationIndex uint64, trans raft.Transport) (sink raft.SnapshotSink, err error) {
 	s.guard.env.At(PointSnapshotBegin)
-	begun := s.metrics.LogBytes.Load()
+	begun := s.guard.logged.Load()
 	err = s.guard.untimed(CallSnapshotCreate, func() error {
 		sink, err = s.inner.Create(version, index, term, configuration, configurationIndex, trans)
 		return err

@@ -2,6 +2,9 @@ package cluster_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -78,11 +81,41 @@ func removedAlone(t *testing.T, c *cluster.Cluster, n cluster.Node) {
 	c.Restart(t, n.ID)
 	cluster.Eventually(t, time.Minute, "the removed one says so, alone", func() error {
 		out, errs, code := cluster.Run(t, "quorum", "status", "--controllers", n.Addresses["grpc"])
-		want := fmt.Sprintf("only controller %d answers, which was removed from the quorum", n.ID)
+		want := fmt.Sprintf("only controller %d answers, which is out of the quorum", n.ID)
 		if code != 0 || !strings.Contains(errs, want) || !strings.Contains(out, fmt.Sprintf("node %d observer state=removed", n.ID)) ||
 			!strings.Contains(out, "node 1001 voter state=unreachable") {
 			return fmt.Errorf("exit %d: %s%s", code, out, errs)
 		}
 		return nil
 	})
+}
+
+var controllerPoint = regexp.MustCompile(`\.At\("(controller\.[^"]+)"\)`)
+
+// Each point of the controller's work that the code names is one at which a test kills it.
+func TestEveryControllerPointIsInAList(t *testing.T) {
+	files, err := filepath.Glob("../../quorum/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range controllerPoint.FindAllStringSubmatch(string(text), -1) {
+			found++
+			listed := slices.ContainsFunc(controllerPoints, func(p killPoint) bool { return p.name == m[1] })
+			for _, p := range memberPoints {
+				listed = listed || p.point == m[1]
+			}
+			if !listed {
+				t.Errorf("%s: no test kills a controller at %s: add it to controllerPoints or memberPoints", name, m[1])
+			}
+		}
+	}
+	if found < len(memberPoints) {
+		t.Errorf("%d points found in quorum/*.go", found)
+	}
 }

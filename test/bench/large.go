@@ -100,11 +100,15 @@ func StartLarge(b *testing.B) *Large {
 	}
 	b.Cleanup(func() { _ = l.controllers.Close() })
 	quorum := &quorumtest.Cluster{Client: l.controllers}
+	var begun sync.WaitGroup // all at once: the sessions have begun with the claim
 	for broker := range im.Brokers() {
 		beats := quorum.NewBroker(int32(broker.ID), 0)
 		beats.Epoch = int64(broker.Epoch)
-		beats.Beat(b)
+		begun.Go(func() { beats.Beat(b) })
 		l.Brokers = append(l.Brokers, beats)
+	}
+	if begun.Wait(); b.Failed() {
+		b.FailNow()
 	}
 	l.Follower = l.follow(b, im)
 	if l.bare, err = OpenBare(b.TempDir()); err != nil {

@@ -14,9 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/log"
-	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/env"
 )
 
@@ -77,28 +75,6 @@ func TestTakenPortIsAMatterOfConfiguration(t *testing.T) {
 	f := explain(fmt.Errorf("broker: KAFKA listener: %w", syscall.EADDRINUSE))
 	if f.code != "INVALID_CONFIG" || f.exit != exitRefused || f.retriable {
 		t.Errorf("%+v", f)
-	}
-}
-
-// What ends a command or a node is told in an operator's words, under the code that says what to do.
-func TestErrorsAreExplained(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want string
-		exit int
-	}{
-		{fmt.Errorf("broker: recovery: %w (lineage 1, registered in lineage 0)", broker.ErrNewLineage),
-			"STALE_BROKER_EPOCH: the quorum was recovered offline while this broker ran: start it again, so that it judges its logs by the recovered metadata (lineage 1, registered in lineage 0)", exitRefused},
-		{fmt.Errorf("%w: h:1: rpc error: code = Unavailable desc = lost", client.ErrOutcomeUnknown),
-			"REQUEST_TIMED_OUT: h:1 did not answer; the change may have been made or may still be: look before you try again", exitUnavailable},
-		{fmt.Errorf("%w: %w (before that: rpc error: code = Unavailable desc = x (y))", client.ErrNoController, context.DeadlineExceeded),
-			"NOT_CONTROLLER: no active controller: no answer within --timeout; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", exitUnavailable},
-		{errors.New("quorum: disk is full"), "UNKNOWN_SERVER_ERROR: disk is full", exitRefused},
-		{usage(errors.New(strings.Repeat("x", 3*messageMax))), "INVALID_REQUEST: " + strings.Repeat("x", messageMax) + "... (6000 bytes)", exitUsage},
-	} {
-		if f := explain(c.err); f.Error() != c.want || f.exit != c.exit {
-			t.Errorf("%v\nwant %s", f, c.want)
-		}
 	}
 }
 

@@ -15,8 +15,8 @@ func (a *app) brokerListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List registered brokers with their states and epochs",
-		Long: "List registered brokers with their states and epochs. Offset and chain are those of a broker's last heartbeat,\n" +
-			"lastHeartbeatMs is its age at the answering controller, -1 if unknown; stateSinceMs is a time of day.",
+		Long: "List registered brokers with their states and epochs. Offset, and chain, a checksum over the log up to it, are those of a\n" +
+			"broker's last heartbeat, lastHeartbeatMs is its age at the answering controller, -1 if unknown; stateSinceMs is a time of day.",
 		Args: cobra.NoArgs,
 	}
 	r.register(c)

@@ -16,9 +16,10 @@ func (a *app) topicDescribeCommand() *cobra.Command {
 	var r readFlags
 	request := &controllerpb.DescribeTopicsRequest{}
 	c := &cobra.Command{
-		Use:     "describe [NAME...]",
-		Short:   "Show topics with their partitions",
-		Long:    "Show topics with their partitions; all topics if none is named.",
+		Use:   "describe [NAME...]",
+		Short: "Show topics with their partitions",
+		Long: "Show topics with their partitions; all topics if none is named. Of a partition le is the leader epoch, which grows with every\n" +
+			"election, and pe the partition epoch, which grows with every change.",
 		Example: "  quorate topic describe orders -o json\n  quorate topic describe --unhealthy",
 	}
 	c.Flags().BoolVar(&request.States, "states", false, "with the state of each partition and replica")

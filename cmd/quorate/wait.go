@@ -71,13 +71,15 @@ func deadline(ctx context.Context) time.Time {
 
 // broker waits for one broker until it has acted, or is left out, or the time is over.
 func (w *waiter) broker(ctx context.Context, id int32, deleted [][]byte) {
+	var address string // the last one that was found: the look-up that the time cuts off finds none
 	for {
-		address, active, known := w.look(ctx, id)
+		found, active, known := w.look(ctx, id)
 		if known && !active {
 			w.a.warn("broker %d was fenced or unregistered meanwhile and is left out", id)
 			return
 		}
-		if address != "" {
+		if found != "" {
+			address = found
 			if at, ok := w.ask(ctx, address, deleted); ok {
 				w.note(id, at, true)
 				return

@@ -83,7 +83,7 @@ func (t *Tracker) Entry(e *fsm.Entry, take func(*controllerpb.PartitionEvent) er
 			if event != nil {
 				event.MetadataOffset, event.TimeMs, event.ControllerEpoch = int64(offset), e.TimeMs, e.Term
 				event.Cause = d.GetCause()
-				event.Text = words(event, fencedBy(d))
+				event.Text = words(event, fencedBy(d), t.now[fieldRemovingReplicas].GetIds().GetIds())
 				if err := take(event); err != nil {
 					return err
 				}

@@ -234,8 +234,25 @@ func TestUncleanElectionsByThemselvesAreTold(t *testing.T) {
 				{Field: "leaderRecoveryState", Old: text(recovered), New: text("RECOVERING")},
 			},
 		}
-		if got := words(e, nil); got != c.want {
+		if got := words(e, nil, nil); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A second target is told without the replicas that leave, although it does not change which leave.
+func TestSecondTargetIsToldWithoutThoseThatLeave(t *testing.T) {
+	c := newChain(t, 0)
+	started := metadatapb.ChangeReason_CHANGE_REASON_REASSIGNMENT_STARTED
+	c.add(t, caused("CreateTopics", 0, &metadatapb.Record{Kind: &metadatapb.Record_Partition{Partition: &metadatapb.Partition{
+		TopicId: topicID(1).Bytes(), Replicas: []int32{2, 3, 1}, Isr: []int32{2, 1}, Leader: proto.Int32(2),
+	}}}))
+	c.add(t, caused("AlterPartitionReassignments", 0, changed(&metadatapb.PartitionChange{Replicas: idList(1, 3, 2), RemovingReplicas: idList(2), Reason: started})))
+	c.add(t, caused("AlterPartitionReassignments", 0, changed(&metadatapb.PartitionChange{Replicas: idList(3, 1, 2), Reason: started})))
+	told := follow(t, NewTracker(topicID(1), 0), c.entries...)
+	for _, want := range []string{"operator alice moved the replicas to [1,3]\n", "operator alice moved the replicas to [3,1]"} {
+		if !strings.Contains(told+"\n", want) {
+			t.Errorf("told:\n%s\nno %q", told, want)
 		}
 	}
 }
@@ -249,7 +266,7 @@ func TestEveryReasonHasWords(t *testing.T) {
 			e := &controllerpb.PartitionEvent{
 				Kind: controllerpb.PartitionEventKind_PARTITION_EVENT_KIND_CHANGED, Reason: metadatapb.ChangeReason(n), Cause: cause,
 			}
-			text := words(e, nil)
+			text := words(e, nil, nil)
 			if len(text) < 8 || strings.Contains(text, "CHANGE_REASON") || strings.Contains(text, "  ") || strings.HasSuffix(text, " ") {
 				t.Errorf("%s by %v: %q", name, cause, text)
 			}

@@ -10,9 +10,10 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 )
 
-// words tells the cause of an event as a person would. fenced are the brokers that the same decision fences.
-func words(e *controllerpb.PartitionEvent, fenced []int32) string {
-	s := sentence{e, fenced}
+// words tells the cause of an event as a person would. fenced are the brokers that the same decision fences, leaving the
+// replicas that a move takes away, as they are known after the event.
+func words(e *controllerpb.PartitionEvent, fenced, leaving []int32) string {
+	s := sentence{e, fenced, leaving}
 	text := s.text()
 	if id := e.GetCause().GetRequestId(); id != "" {
 		text += " (request " + id + ")"
@@ -21,8 +22,9 @@ func words(e *controllerpb.PartitionEvent, fenced []int32) string {
 }
 
 type sentence struct {
-	e      *controllerpb.PartitionEvent
-	fenced []int32
+	e       *controllerpb.PartitionEvent
+	fenced  []int32
+	leaving []int32
 }
 
 func (s sentence) text() string {
@@ -234,10 +236,9 @@ func (s sentence) target() string {
 	if replicas == nil {
 		return ""
 	}
-	leaving := s.new("removingReplicas").GetIds().GetIds()
 	var to []string
 	for _, id := range replicas.GetIds().GetIds() {
-		if !slices.Contains(leaving, id) {
+		if !slices.Contains(s.leaving, id) {
 			to = append(to, strconv.Itoa(int(id)))
 		}
 	}

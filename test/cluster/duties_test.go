@@ -322,7 +322,7 @@ func explain(o operator) {
 	o.does("metadata log --from 3 --to 3", 0, "entry raftIndex=", "  3 ")
 	o.does("metadata dump", 0, `"name":"orders"`, `"features":[{"name":"eligible.leader.replicas.version","level":1}`)
 	o.does("metadata dump --at 2", 0, `{"metadataOffset":2,`, `"topics":[]`)
-	o.does("metadata history orders-0", 0, "complete from offset 0", "created the topic", "moved the replicas to [2,3,1]",
+	o.does("metadata history orders-0", 0, "complete from offset 0", "created the topic", "moved the replicas to [2,3,1]", "moved the replicas to [3,1] ",
 		"asked for the preferred leader", "cancelled the move", "broker 3's session ended")
 	o.does("metadata history ledger-0", 0, "unclean")
 }

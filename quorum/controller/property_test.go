@@ -389,10 +389,19 @@ func (x *history) unregister() {
 	d, err := controller.UnregisterBroker(x.h.view(), &controllerpb.UnregisterBrokerRequest{BrokerId: int32(b.ID)})
 	x.note(fmt.Sprintf("unregister %v", b.ID), carryOut(x.h, d, err))
 	x.lives++
-	req := registerRequest(int32(b.ID), fmt.Sprintf("life-%d", x.lives), fmt.Sprintf("dir-%v-%d", b.ID, x.lives))
+	directory := fmt.Sprintf("dir-%v", b.ID)
+	if rapid.Bool().Draw(x.T, "another directory") {
+		directory = fmt.Sprintf("dir-%v-%d", b.ID, x.lives)
+	}
+	req := registerRequest(int32(b.ID), fmt.Sprintf("life-%d", x.lives), directory)
 	req.StopKind = metadatapb.StopKind(rapid.Int32Range(0, 4).Draw(x.T, "stop"))
 	again, err := controller.RegisterBroker(x.h.view(), req)
 	x.note(fmt.Sprintf("register %v", b.ID), carryOut(x.h, again, err))
+	for id, p := range x.h.image.PartitionsOn(b.ID) {
+		if image.Contains(slices.Concat(p.ISR, p.ELR, p.LastKnownELR), b.ID) {
+			x.Fatalf("broker %v was unregistered, and %v (%v) counts on what it holds now", b.ID, id, p)
+		}
+	}
 }
 
 // configure changes the topic's min.insync.replicas upwards, which leaves every partition as it is, or the topic's word on

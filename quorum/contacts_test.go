@@ -27,7 +27,7 @@ func TestOverloadFencesNobodyWhoSpeaks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := asideLoop(t)
 				l.fsm = stillMachine{l.claim.committed}
-				l.active.Store(&activity{})
+				l.active.Store(&activity{ended: make(chan struct{})})
 				if full {
 					for range operationsQueuedMax {
 						l.queue <- &operation{}

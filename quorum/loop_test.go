@@ -87,7 +87,7 @@ func TestF22ANewTakeoverEndsTheClaim(t *testing.T) {
 		raft := &refusingRaft{Node: raftnode.New(raftnode.Config{})}
 		l.raft, l.waiter = raft, raft.StartWaiter(1)
 		l.leadership = raftnode.Leadership{Leader: true, Takeover: 1}
-		l.active.Store(&activity{})
+		l.active.Store(&activity{ended: make(chan struct{})})
 		var answers []error
 		l.claim.open.parked = append(l.claim.open.parked, parked{answer: func(r result) { answers = append(answers, r.err) }})
 		l.onLeadership(raftnode.Leadership{Leader: true, Takeover: 1})

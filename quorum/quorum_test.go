@@ -132,7 +132,7 @@ func TestF22DeposedControllerChangesNothing(t *testing.T) {
 			})
 			outcome <- err
 		}()
-		if verdict := c.Active(t, first).Node.Submit(late); verdict != "fenced" {
+		if verdict := c.Active(t, first).Node.Submit(late.Encode(t, late.Term())); verdict != "fenced" {
 			t.Errorf("an entry of the claim before: %s", verdict)
 		}
 		c.CreateTopic(t, "kept", 1, 1)

@@ -425,9 +425,10 @@ func (x *history) configure() {
 	if again, _ := controller.AlterConfigs(x.h.view(), req); len(again.Records) > 0 {
 		x.Fatalf("the same configs again write %d records", len(again.Records))
 	}
-	applied, err := controller.ApplyConfigs(x.h.view())
+	concern := controller.ConcernOf(d.Records)
+	applied, err := controller.ApplyConfigs(x.h.view(), concern)
 	x.note("apply configs", carryOut(x.h, applied, err))
-	if again, _ := controller.ApplyConfigs(x.h.view()); len(again.Records) > 0 {
+	if again, _ := controller.ApplyConfigs(x.h.view(), controller.Concern{Everything: true}); len(again.Records) > 0 {
 		x.Fatalf("applying configs again writes %d records", len(again.Records))
 	}
 }

@@ -63,16 +63,17 @@ func readResponse(items []Item, r *controllerpb.AlterPartitionResponse) []*parti
 			if !asked || answers[i] != nil {
 				continue
 			}
-			answers[i] = readResult(items[i].Proposal, result)
+			answers[i] = readResult(items[i].Proposal, result, image.MetadataOffset(r.GetMetadataOffset()))
 		}
 	}
 	return answers
 }
 
-func readResult(p *partition.Proposal, r *controllerpb.AlterPartitionResult) *partition.AlterPartitionAnswered {
+func readResult(p *partition.Proposal, r *controllerpb.AlterPartitionResult, offset image.MetadataOffset) *partition.AlterPartitionAnswered {
 	a := &partition.AlterPartitionAnswered{
 		Proposal: p, Code: r.GetError().GetCode(), LeaderEpoch: image.LeaderEpoch(r.GetLeaderEpoch()),
 		PartitionEpoch: image.PartitionEpoch(r.GetPartitionEpoch()), ISR: image.BrokerIDs(r.GetIsr()),
+		MinISR: int(r.GetMinInsyncReplicas()), MetadataOffset: offset,
 	}
 	if a.Code == controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED && !isReadable(r) {
 		a.Code = codeUnknownServerError

@@ -53,10 +53,10 @@ func TestBuildRequest(t *testing.T) {
 
 func TestReadResponse(t *testing.T) {
 	accepted := func(p int32, state metadatapb.LeaderRecoveryState) *controllerpb.AlterPartitionResult {
-		return &controllerpb.AlterPartitionResult{Partition: p, LeaderEpoch: 5, PartitionEpoch: 8, Isr: []int32{1, 2}, LeaderRecoveryState: state}
+		return &controllerpb.AlterPartitionResult{Partition: p, LeaderEpoch: 5, PartitionEpoch: 8, Isr: []int32{1, 2}, LeaderRecoveryState: state, MinInsyncReplicas: 2}
 	}
 	in := items()
-	got := readResponse(in, &controllerpb.AlterPartitionResponse{Topics: []*controllerpb.AlterPartitionTopicResult{
+	got := readResponse(in, &controllerpb.AlterPartitionResponse{MetadataOffset: 9, Topics: []*controllerpb.AlterPartitionTopicResult{
 		{TopicId: []byte("short"), Partitions: []*controllerpb.AlterPartitionResult{accepted(0, recovered)}},
 		{TopicId: image.UUID{2}.Bytes(), Partitions: []*controllerpb.AlterPartitionResult{
 			accepted(99, recovered), // not asked for
@@ -66,9 +66,9 @@ func TestReadResponse(t *testing.T) {
 		}},
 	}})
 	want := []*partition.AlterPartitionAnswered{
-		{Proposal: in[0].Proposal, LeaderEpoch: 5, PartitionEpoch: 8, ISR: []image.BrokerID{1, 2}},
+		{Proposal: in[0].Proposal, LeaderEpoch: 5, PartitionEpoch: 8, ISR: []image.BrokerID{1, 2}, MinISR: 2, MetadataOffset: 9},
 		nil,
-		{Proposal: in[2].Proposal, Code: codeUnknownServerError, LeaderEpoch: 5, PartitionEpoch: 8, ISR: []image.BrokerID{1, 2}},
+		{Proposal: in[2].Proposal, Code: codeUnknownServerError, LeaderEpoch: 5, PartitionEpoch: 8, ISR: []image.BrokerID{1, 2}, MinISR: 2, MetadataOffset: 9},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -76,7 +76,7 @@ func TestReadResponse(t *testing.T) {
 }
 
 func TestEmptyISRIsUnreadable(t *testing.T) {
-	a := readResult(items()[0].Proposal, &controllerpb.AlterPartitionResult{LeaderRecoveryState: recovered})
+	a := readResult(items()[0].Proposal, &controllerpb.AlterPartitionResult{LeaderRecoveryState: recovered}, 9)
 	if a.Code != codeUnknownServerError {
 		t.Errorf("an accepted change without an ISR was read as %v", a.Code)
 	}

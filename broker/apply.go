@@ -126,7 +126,7 @@ func (rs *replicas) applyLeaders(im *image.Image, list []image.LocalPartition) {
 	each(list, func(l image.LocalPartition) {
 		topic, r, err := rs.host(im, l.ID)
 		if err == nil {
-			_, err = r.becomeLeader(l.Partition, im.MinInsyncReplicas(topic, len(l.Partition.Replicas)))
+			_, err = r.becomeLeader(l.Partition, im.MinInsyncReplicas(topic, len(l.Partition.Replicas)), im.Offset())
 		}
 		if err != nil {
 			rs.goOffline("become leader", l.ID, err)
@@ -196,7 +196,7 @@ func (rs *replicas) applyNews(old, im *image.Image) {
 		st := r.state()
 		touched := slices.ContainsFunc(news.Brokers, func(b image.BrokerID) bool { return image.Contains(st.Replicas, b) })
 		if news.Configs || touched {
-			r.metadataChanged(im.MinInsyncReplicas(topic, len(st.Replicas)))
+			r.metadataChanged(im.MinInsyncReplicas(topic, len(st.Replicas)), im.Offset())
 		}
 	}
 }

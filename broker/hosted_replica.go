@@ -51,11 +51,11 @@ func newReplica(id image.PartitionID, lg *log.Log, deps *replicaDeps) *hostedRep
 }
 
 // becomeLeader installs a record that names this broker as leader.
-func (r *hostedReplica) becomeLeader(p image.Partition, minISR int) (partition.Effects, error) {
+func (r *hostedReplica) becomeLeader(p image.Partition, minISR int, offset image.MetadataOffset) (partition.Effects, error) {
 	r.mu.Lock()
 	_, high, end := r.log.Offsets()
 	fx, err := r.stepLocked(partition.BecomeLeader{
-		Partition: p, MinISR: minISR, LogEndOffset: end, HighWatermark: high, Now: r.deps.now(),
+		Partition: p, MinISR: minISR, MetadataOffset: offset, LogEndOffset: end, HighWatermark: high, Now: r.deps.now(),
 	})
 	if err == nil && fx.NewLeader {
 		r.ledSince = p.LeaderEpoch
@@ -87,9 +87,9 @@ func (r *hostedReplica) checkLag() {
 }
 
 // metadataChanged tells of news beside the partition's record.
-func (r *hostedReplica) metadataChanged(minISR int) {
+func (r *hostedReplica) metadataChanged(minISR int, offset image.MetadataOffset) {
 	if r.leads() {
-		r.stepLogged(partition.MetadataChanged{MinISR: minISR, Now: r.deps.now()})
+		r.stepLogged(partition.MetadataChanged{MinISR: minISR, MetadataOffset: offset, Now: r.deps.now()})
 	}
 }
 

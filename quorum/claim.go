@@ -224,6 +224,7 @@ func (l *loop) onTick() {
 		l.orphans = l.orphans[1:]
 	}
 	if l.claim != nil {
+		l.hear()
 		l.onTime()
 		l.publishSoft()
 		return

@@ -75,6 +75,7 @@ func TestF02ControllerThatKnowsLessThanTheLeader(t *testing.T) {
 		topic := c.CreateTopic(t, "orders", 1, 3)
 		before := stateOf(t, c, "orders")
 		first := c.Active(t)
+		knowsLess(t, c, topic, brokers[before.GetLeader()], before)
 		apart(t, c, first)
 		c.Active(t, first)
 		brokers[before.GetLeader()].Silence()
@@ -104,6 +105,30 @@ func TestF02ControllerThatKnowsLessThanTheLeader(t *testing.T) {
 		heal(t, c, first)
 		c.SameImages(t)
 	})
+}
+
+// knowsLess asks the active controller for changes that rest on epochs which it does not know: it says so, for the leader to ask
+// again, and changes nothing. What rests on an epoch that is over is refused for good.
+func knowsLess(t *testing.T, c *quorumtest.Cluster, topic image.TopicID, leader *quorumtest.Broker, p *metadatapb.Partition) {
+	t.Helper()
+	for _, ask := range []struct {
+		le, pe int32
+		want   controllerpb.ErrorCode
+	}{
+		{p.GetLeaderEpoch() + 1, p.GetPartitionEpoch(), controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER},
+		{p.GetLeaderEpoch(), p.GetPartitionEpoch() + 1, controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER},
+		{p.GetLeaderEpoch() - 1, p.GetPartitionEpoch() + 1, controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER},
+		{p.GetLeaderEpoch() - 1, p.GetPartitionEpoch(), controllerpb.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH},
+		{p.GetLeaderEpoch(), p.GetPartitionEpoch() - 1, controllerpb.ErrorCode_ERROR_CODE_INVALID_UPDATE_VERSION},
+	} {
+		r, err := controllerpb.NewBrokerApiClient(c.Conn(t, c.Active(t))).AlterPartition(soon(t), isrChange(leader, topic, ask.le, ask.pe, leader))
+		if code, _ := codeOf(t, r, err); code != ask.want {
+			t.Errorf("a change under leader epoch %d and partition epoch %d is answered %v, want %v", ask.le, ask.pe, code, ask.want)
+		}
+	}
+	if now := stateOf(t, c, "orders"); now.GetPartitionEpoch() != p.GetPartitionEpoch() {
+		t.Errorf("the partition went from %v to %v", p, now)
+	}
 }
 
 func heal(t *testing.T, c *quorumtest.Cluster, m *quorumtest.Member) {

@@ -56,6 +56,8 @@ type loop struct {
 	rand    *rand.Rand
 
 	queue chan *operation
+	// contacts are the heartbeats that have arrived, whatever becomes of them in the queue.
+	contacts contacts
 	// pauses and resumes begin and end a pause.
 	pauses, resumes chan *pause
 	// stopped is closed when the loop has ended.

@@ -56,7 +56,8 @@ func TestF21RefusedClaimsEndTheProcess(t *testing.T) {
 		raft.changed <- struct{}{}
 		var fatal atomic.Pointer[error]
 		begun := time.Now()
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
 		cfg := &Config{
 			ElectionTimeout: 300 * time.Millisecond, HeartbeatInterval: 2 * time.Second,
 			Env: env.OS(""), Logger: slog.New(slog.DiscardHandler),
@@ -74,6 +75,31 @@ func TestF21RefusedClaimsEndTheProcess(t *testing.T) {
 		}
 		if l.active.Load() != nil {
 			t.Error("active without a claim")
+		}
+	})
+}
+
+// F22: a notice that this node leads is a new take-over also when it was not seen to lose leadership: what was decided ends with the
+// claim, and another one is asked for.
+func TestF22ANewTakeoverEndsTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := asideLoop(t)
+		raft := &refusingRaft{Node: raftnode.New(raftnode.Config{})}
+		l.raft, l.waiter = raft, raft.StartWaiter(1)
+		l.leadership = raftnode.Leadership{Leader: true, Takeover: 1}
+		l.active.Store(&activity{ended: make(chan struct{})})
+		var answers []error
+		l.claim.open.parked = append(l.claim.open.parked, parked{answer: func(r result) { answers = append(answers, r.err) }})
+		l.onLeadership(raftnode.Leadership{Leader: true, Takeover: 1})
+		if l.claim == nil || l.claiming != nil {
+			t.Fatal("the same notice again ended the claim")
+		}
+		l.onLeadership(raftnode.Leadership{Leader: true, Takeover: 2})
+		if l.claim != nil || l.active.Load() != nil || l.claiming == nil {
+			t.Errorf("after another take-over: claim %v, active %v, claiming %v", l.claim, l.active.Load(), l.claiming)
+		}
+		if len(answers) != 1 || answers[0] != ErrNotActive {
+			t.Errorf("what was decided is answered %v", answers)
 		}
 	})
 }

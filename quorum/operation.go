@@ -84,6 +84,9 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 		return result{}, ErrNotActive
 	}
 	op.arrived = l.env.Now()
+	if op.beat != nil {
+		l.contacts.note(l.fsm.Image(), op.beat, op.arrived)
+	}
 	answered := make(chan result, 1)
 	op.answer = func(r result) { answered <- r }
 	select {

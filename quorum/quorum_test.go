@@ -108,12 +108,21 @@ func TestFailoverKeepsWhatWasAcknowledged(t *testing.T) {
 }
 
 // F02, F22: a controller that was deposed without knowing decides nothing: callers are sent away, and what it had
-// decided ahead is fenced or never logged.
+// decided ahead is fenced or never logged. The entry that comes late here is one of a claim that had written nothing, so that
+// nothing but its claim and its term tells it from one of the next claim.
 func TestF22DeposedControllerChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := quorumtest.Start(t, quorumtest.Options{})
 		c.RegisterBroker(t, 1)
-		first := c.Active(t)
+		<-time.After(3 * time.Second) // the controllers' own registrations
+		former := c.Active(t)
+		first := c.Members[(former.ID-1001+1)%3]
+		id := int32(first.ID)
+		if _, err := operatorOf(c).TransferLeadership(soon(t), &controllerpb.TransferLeadershipRequest{ControllerId: &id}); err != nil {
+			t.Fatal(err)
+		}
+		c.Active(t, former)
+		late := first.Node.EntryOfThisClaim(t)
 		c.Isolate(first)
 		one := int32(1)
 		outcome := make(chan error, 1)
@@ -123,7 +132,9 @@ func TestF22DeposedControllerChangesNothing(t *testing.T) {
 			})
 			outcome <- err
 		}()
-		c.Active(t, first)
+		if verdict := c.Active(t, first).Node.Submit(late.Encode(t, late.Term())); verdict != "fenced" {
+			t.Errorf("an entry of the claim before: %s", verdict)
+		}
 		c.CreateTopic(t, "kept", 1, 1)
 		c.Join(first)
 		if err := <-outcome; err == nil {
@@ -214,7 +225,10 @@ func TestF27ClockStepFencesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := quorumtest.Start(t, quorumtest.Options{})
 		c.RegisterBroker(t, 1)
+		c.CreateTopic(t, "before", 1, 1)
+		<-time.After(3 * time.Second) // the controllers' own registrations
 		active := c.Active(t)
+		before, offset := stateOf(t, c, "before"), offsetOf(active)
 		for _, m := range c.Members {
 			m.Clock.StepWall(time.Hour)
 		}
@@ -225,6 +239,10 @@ func TestF27ClockStepFencesNobody(t *testing.T) {
 		<-time.After(3 * time.Second)
 		if fenced(t, c, 1) || !active.IsActive() {
 			t.Error("a clock step fenced the broker or cost the active role")
+		}
+		// A fence would be made up for by the next heartbeat, but not unwritten.
+		if now := stateOf(t, c, "before"); now.GetLeaderEpoch() != before.GetLeaderEpoch() || offsetOf(active) != offset {
+			t.Errorf("the offset went from %d to %d, leader epoch from %d to %d", offset, offsetOf(active), before.GetLeaderEpoch(), now.GetLeaderEpoch())
 		}
 		c.CreateTopic(t, "later", 1, 1)
 		c.SameImages(t)

@@ -46,6 +46,16 @@ func TestF14WhoMayRegister(t *testing.T) {
 			t.Errorf("a heartbeat of the former life: %v", err)
 		}
 		life.Beat(t)
+		c.CreateTopic(t, "led", 1, 1)
+		life.Silence()
+		if r, err := life.Heartbeat(true); err != nil || r.GetIsFenced() || r.GetShouldShutDown() {
+			t.Fatalf("the shutdown begins with %v, %v", r, err)
+		}
+		third, begun := c.NewBroker(3, 2), time.Now()
+		third.Register(t)
+		if third.Epoch <= life.Epoch || !fenced(t, c, 3) || time.Since(begun) > c.Members[0].Config.SessionTimeout/2 {
+			t.Errorf("beside one that is shutting down: epoch %d after %d, fenced %v, after %v", third.Epoch, life.Epoch, fenced(t, c, 3), time.Since(begun))
+		}
 	})
 }
 

@@ -34,8 +34,8 @@ func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.Alter
 		decide: func(v controller.View) plan {
 			d, err := controller.AlterConfigs(v, r)
 			p := planOf(d, err)
-			if controller.NeedApplyConfigs(d.Records) {
-				p.then = applyConfigs(cause)
+			if concern := controller.ConcernOf(d.Records); !concern.IsNone() {
+				p.then = applyConfigs(cause, concern)
 			}
 			return p
 		},
@@ -48,11 +48,11 @@ func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.Alter
 }
 
 // applyConfigs is the event that follows a change of configs, on behalf of who made it.
-func applyConfigs(because *metadatapb.Cause) *operation {
+func applyConfigs(because *metadatapb.Cause, concern controller.Concern) *operation {
 	return &operation{
 		cause:  &metadatapb.Cause{Name: "ApplyConfigs", Principal: because.GetPrincipal(), RequestId: because.GetRequestId()},
-		decide: func(v controller.View) plan { return planOf(controller.ApplyConfigs(v)) },
-		extent: controller.ApplyConfigsExtent,
+		decide: func(v controller.View) plan { return planOf(controller.ApplyConfigs(v, concern)) },
+		extent: func(v controller.View) controller.Extent { return controller.ApplyConfigsExtent(v, concern) },
 	}
 }
 

@@ -24,7 +24,8 @@ func (e BecomeLeader) step(f *Facts, s State) (State, Effects) {
 	}
 	s.ISR = s.installISR(p, newEpoch)
 	s.assign(f, p)
-	s.Role, s.Leader, s.MinISR, s.LogEndOffset = RoleLeader, p.Leader, e.MinISR, e.LogEndOffset
+	s.Role, s.Leader, s.LogEndOffset = RoleLeader, p.Leader, e.LogEndOffset
+	s.learnMinISR(e.MinISR, e.MetadataOffset)
 	s.PartitionEpoch = p.PartitionEpoch
 	if newEpoch {
 		s.LeaderEpoch, s.EpochStartOffset = p.LeaderEpoch, e.LogEndOffset
@@ -114,8 +115,9 @@ func (e MetadataChanged) step(f *Facts, s State) (State, Effects) {
 	if s.Role != RoleLeader {
 		return s, Effects{}
 	}
-	changed := s.MinISR != e.MinISR
-	s.MinISR = e.MinISR
+	before := s.EffectiveMinISR()
+	s.learnMinISR(e.MinISR, e.MetadataOffset)
+	changed := s.EffectiveMinISR() != before
 	moved := s.advance(f, e.Now)
 	return s, Effects{HighWatermarkMoved: moved, CompleteWaiters: moved || changed}
 }

@@ -18,6 +18,8 @@ type BecomeLeader struct {
 	Partition image.Partition
 	// MinISR is min.insync.replicas of the topic.
 	MinISR int
+	// MetadataOffset is that of the image which says so.
+	MetadataOffset image.MetadataOffset
 	// LogEndOffset and HighWatermark are the log's. The watermark is taken over only from a replica that did not lead.
 	LogEndOffset, HighWatermark int64
 	Now                         time.Time
@@ -35,7 +37,9 @@ type BecomeFollower struct {
 type MetadataChanged struct {
 	// MinISR is min.insync.replicas of the topic.
 	MinISR int
-	Now    time.Time
+	// MetadataOffset is that of the image which says so.
+	MetadataOffset image.MetadataOffset
+	Now            time.Time
 }
 
 // Deleted tells that the replica is no longer hosted: its topic was removed, it was taken out of the assignment,
@@ -75,6 +79,10 @@ type AlterPartitionAnswered struct {
 	LeaderEpoch    image.LeaderEpoch
 	PartitionEpoch image.PartitionEpoch
 	ISR            []image.BrokerID
+	// MinISR is min.insync.replicas that the change was decided under, 0 if that is not told; MetadataOffset is what the
+	// answer rests on.
+	MinISR         int
+	MetadataOffset image.MetadataOffset
 	Now            time.Time
 }
 

@@ -104,6 +104,7 @@ func (e AlterPartitionAnswered) accepted(f *Facts, s State) (State, Effects) {
 		fx.Answer = Shrunk
 	}
 	s.ISR, s.PartitionEpoch = committed(e.ISR), e.PartitionEpoch
+	s.overtake(e.MinISR, e.MetadataOffset)
 	fx.HighWatermarkMoved = s.advance(f, e.Now)
 	fx.CompleteWaiters = true
 	return s, fx

@@ -27,6 +27,7 @@ func TestF08FencedMembers(t *testing.T)              { transcript(t, "testdata/f
 func TestF09FormerLife(t *testing.T)                 { transcript(t, "testdata/f09.txt") }
 func TestF10ProposedISR(t *testing.T)                { transcript(t, "testdata/f10.txt") }
 func TestF11LastMember(t *testing.T)                 { transcript(t, "testdata/f11.txt") }
+func TestAnswerOvertakesMinISR(t *testing.T)         { transcript(t, "testdata/min_isr_overtaken.txt") }
 
 // leaderOf steps a new state to leadership.
 func leaderOf(t *testing.T, minISR int, logEnd, highWatermark int64, replicas, isr []image.BrokerID) (partition.State, partition.Facts) {

@@ -37,8 +37,12 @@ type State struct {
 	PartitionEpoch image.PartitionEpoch
 	// Replicas, AddingReplicas and RemovingReplicas are the assignment as metadata names it.
 	Replicas, AddingReplicas, RemovingReplicas []image.BrokerID
-	// MinISR is min.insync.replicas of the topic; see [State.EffectiveMinISR].
-	MinISR int
+	// MinISR is min.insync.replicas of the topic in the image at MetadataOffset; see [State.EffectiveMinISR]. Both are kept
+	// on the leader only.
+	MinISR         int
+	MetadataOffset image.MetadataOffset
+	// Answered is what an answer to a proposal has told of min.insync.replicas ahead of the metadata.
+	Answered AnsweredMinISR
 	// EpochStartOffset is the log end offset at the moment this replica became leader in LeaderEpoch;
 	// [UnknownOffset] on a follower.
 	EpochStartOffset int64
@@ -49,6 +53,13 @@ type State struct {
 	Followers []Follower
 	// Proposals counts the proposals made, so that each has a number of its own.
 	Proposals uint64
+}
+
+// AnsweredMinISR is the min.insync.replicas that a change of the ISR was decided under, until the image is as new as that
+// decision; the zero value if it is.
+type AnsweredMinISR struct {
+	MinISR         int
+	MetadataOffset image.MetadataOffset
 }
 
 // New returns the state of a replica of which no metadata was seen: every record is newer.
@@ -177,8 +188,24 @@ func (s *State) follower(id image.BrokerID) int {
 	return slices.IndexFunc(s.Followers, func(f Follower) bool { return f.ID == id })
 }
 
-// EffectiveMinISR is min.insync.replicas, but never more than there are replicas.
-func (s *State) EffectiveMinISR() int { return min(s.MinISR, len(s.Replicas)) }
+// EffectiveMinISR is min.insync.replicas, but never more than there are replicas. The answer to a proposal may overtake the
+// metadata that raised it: whom the controller made eligible was decided by the raised one, so that is in force already.
+func (s *State) EffectiveMinISR() int { return min(max(s.MinISR, s.Answered.MinISR), len(s.Replicas)) }
+
+// learnMinISR takes over what an image says.
+func (s *State) learnMinISR(minISR int, offset image.MetadataOffset) {
+	s.MinISR, s.MetadataOffset = minISR, offset
+	if offset >= s.Answered.MetadataOffset {
+		s.Answered = AnsweredMinISR{}
+	}
+}
+
+// overtake takes over what an answer says that rests on newer metadata than the image.
+func (s *State) overtake(minISR int, offset image.MetadataOffset) {
+	if offset > s.MetadataOffset && minISR > s.MinISR {
+		s.Answered = AnsweredMinISR{minISR, offset}
+	}
+}
 
 // IsUnderMinISR and IsAtMinISR tell, on the leader, how the committed ISR compares with the effective min ISR.
 func (s *State) IsUnderMinISR() bool {

@@ -38,7 +38,11 @@ func (s State) String() string {
 	if s.Role != RoleLeader {
 		return b.String()
 	}
-	fmt.Fprintf(&b, " minISR=%d start=%d leo=%d hw=%d %v", s.MinISR, s.EpochStartOffset, s.LogEndOffset, s.HighWatermark, s.ISR)
+	fmt.Fprintf(&b, " minISR=%d", s.MinISR)
+	if a := s.Answered; a != (AnsweredMinISR{}) {
+		fmt.Fprintf(&b, "(%d until %d)", a.MinISR, a.MetadataOffset)
+	}
+	fmt.Fprintf(&b, " start=%d leo=%d hw=%d %v", s.EpochStartOffset, s.LogEndOffset, s.HighWatermark, s.ISR)
 	for _, r := range s.Followers {
 		fmt.Fprintf(&b, " %v", r)
 	}

@@ -45,10 +45,10 @@ func newStage(t *testing.T) *stage {
 //
 //	setup [lag=30s] [minISR=1]; brokers 1 to 5 are registered with epochs 101 to 105
 //	broker id=3 [epoch=140] [fenced] [shutdown] [gone]       what metadata knows from now on
-//	lead|follow leader=2 le=5 pe=7 replicas=(1,2,3) isr=(1,2) [leo=10] [hw=0] [shutdown] [adding=(4)] [removing=(2)]
-//	metadata [minISR=2], delete, advance 31s, timer, append leo=20
+//	lead|follow leader=2 le=5 pe=7 replicas=(1,2,3) isr=(1,2) [leo=10] [hw=0] [shutdown] [adding=(4)] [removing=(2)] [offset=9]
+//	metadata [minISR=2] [offset=9], delete, advance 31s, timer, append leo=20
 //	fetch from=2 offset=10 [epoch=102] [le=5] [leo=10] [start=0]
-//	answer [of=1] code=INVALID_REQUEST, or pe=8 isr=(1,2) [le=5]
+//	answer [of=1] code=INVALID_REQUEST, or pe=8 isr=(1,2) [le=5] [minISR=2 offset=9]
 //	admit, verdict required=11, read le=5 [any], state
 func transcript(t *testing.T, path string) {
 	st := newStage(t)
@@ -127,14 +127,14 @@ func (st *stage) event(d *datadriven.TestData) partition.Event {
 		p := st.partition(d)
 		p.Leader = st.facts.Self
 		return partition.BecomeLeader{
-			Partition: p, MinISR: st.minISR, Now: st.now,
+			Partition: p, MinISR: st.minISR, MetadataOffset: st.offset(d), Now: st.now,
 			LogEndOffset: num(t, d, "leo", s.LogEndOffset), HighWatermark: num(t, d, "hw", 0),
 		}
 	case "follow":
 		return partition.BecomeFollower{Partition: st.partition(d), InControlledShutdown: d.HasArg("shutdown")}
 	case "metadata":
 		st.minISR = int(num(t, d, "minISR", int64(st.minISR)))
-		return partition.MetadataChanged{MinISR: st.minISR, Now: st.now}
+		return partition.MetadataChanged{MinISR: st.minISR, MetadataOffset: st.offset(d), Now: st.now}
 	case "delete":
 		return partition.Deleted{}
 	case "timer":
@@ -156,6 +156,11 @@ func (st *stage) event(d *datadriven.TestData) partition.Event {
 	return nil
 }
 
+// offset is that of the metadata that is told or that an answer rests on.
+func (st *stage) offset(d *datadriven.TestData) image.MetadataOffset {
+	return image.MetadataOffset(num(st.t, d, "offset", int64(st.state.MetadataOffset)))
+}
+
 func (st *stage) partition(d *datadriven.TestData) image.Partition {
 	return image.Partition{
 		Leader: image.BrokerID(num(st.t, d, "leader", int64(image.NoBroker))), Replicas: ids(st.t, d, "replicas"), ISR: ids(st.t, d, "isr"),
@@ -169,6 +174,7 @@ func (st *stage) answer(d *datadriven.TestData) partition.Event {
 		Proposal:       st.proposals[num(st.t, d, "of", int64(len(st.proposals)))-1],
 		LeaderEpoch:    image.LeaderEpoch(num(st.t, d, "le", int64(st.state.LeaderEpoch))),
 		PartitionEpoch: image.PartitionEpoch(num(st.t, d, "pe", 0)), ISR: ids(st.t, d, "isr"), Now: st.now,
+		MinISR: int(num(st.t, d, "minISR", 0)), MetadataOffset: st.offset(d),
 	}
 	if d.HasArg("code") {
 		var name string

@@ -60,3 +60,21 @@ func (s *bitset) eachWithout(not *bitset, fn func(i uint32) bool) bool {
 		return true
 	})
 }
+
+// eachBoth calls fn for every member that is one of other, too, in ascending order until fn returns false.
+func (s *bitset) eachBoth(other *bitset, fn func(i uint32) bool) bool {
+	return s.t.each(func(page uint32, p *bitPage) bool {
+		q := other.t.get(page)
+		if q == nil {
+			return true
+		}
+		for w, word := range p {
+			for word &= q[w]; word != 0; word &= word - 1 {
+				if !fn(page*bitsPerPage + uint32(w*64+bits.TrailingZeros64(word))) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}

@@ -94,6 +94,15 @@ func (im *Image) Leaderless() iter.Seq2[PartitionID, Partition] {
 	return im.selected(&im.indexes.leaderless, nil)
 }
 
+// LeaderlessOn returns the partitions without a leader that the broker is a replica of. Others cost nothing.
+func (im *Image) LeaderlessOn(id BrokerID) iter.Seq2[PartitionID, Partition] {
+	return func(yield func(PartitionID, Partition) bool) {
+		im.indexes.leaderless.eachBoth(&im.brokerIndex(id).on, func(ordinal uint32) bool {
+			return yield(im.partitionID(im.packedAt(ordinal)), im.partition(ordinal))
+		})
+	}
+}
+
 // NotPreferred returns the partitions that have a leader which is not their first replica.
 func (im *Image) NotPreferred() iter.Seq2[PartitionID, Partition] {
 	return im.selected(&im.indexes.notPreferred, nil)

@@ -25,7 +25,7 @@ func Activate(v View) (Decision[Done], error) {
 		return d, nil
 	}
 	e := newElectorate(v)
-	elected := e.electLeaders(metadatapb.ChangeReason_CHANGE_REASON_ELECTION)
+	elected := e.electLeaders(v.Image.Leaderless(), metadatapb.ChangeReason_CHANGE_REASON_ELECTION)
 	if len(elected) > 0 {
 		d.because("cluster", "%d partitions had no leader though a replica can lead", len(elected))
 	}

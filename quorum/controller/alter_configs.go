@@ -77,7 +77,8 @@ func countChanges(req *controllerpb.AlterConfigsRequest) int {
 
 // whatFollows returns what ApplyConfigs will write once the records are in the image.
 func whatFollows(v View, records []*metadatapb.Record) ([]*metadatapb.Record, error) {
-	if !NeedApplyConfigs(records) {
+	concern := ConcernOf(records)
+	if concern.IsNone() {
 		return nil, nil
 	}
 	delta, offset := v.Image.Fork(), v.lastOffset()
@@ -88,7 +89,7 @@ func whatFollows(v View, records []*metadatapb.Record) ([]*metadatapb.Record, er
 		}
 	}
 	v.Image, v.NextOffset = delta.Seal(offset, v.Image.Chain()), offset+1
-	d, err := ApplyConfigs(v)
+	d, err := ApplyConfigs(v, concern)
 	return d.Records, err
 }
 
@@ -218,26 +219,65 @@ func alterList(old, items string, add bool) string {
 	return strings.Join(list, ",")
 }
 
-// NeedApplyConfigs tells whether configs that were changed mean something for partitions as they are.
-func NeedApplyConfigs(records []*metadatapb.Record) bool {
-	return slices.ContainsFunc(records, func(r *metadatapb.Record) bool {
-		key := r.GetConfig().GetKey()
-		return key == configMinInsyncReplicas || key == configUncleanLeaderElection
-	})
+// Concern names the topics for whose partitions, as they are, a change of configs means something.
+type Concern struct {
+	// Everything: the value of all topics that have none of their own has changed.
+	Everything bool
+	// Topics are the others, by name, each once.
+	Topics []string
+}
+
+// IsNone tells whether nothing follows from the change.
+func (c Concern) IsNone() bool { return !c.Everything && len(c.Topics) == 0 }
+
+// ConcernOf looks for min.insync.replicas and unclean.leader.election.enable among the configs that were changed.
+func ConcernOf(records []*metadatapb.Record) Concern {
+	var c Concern
+	for _, r := range records {
+		config := r.GetConfig()
+		if key := config.GetKey(); key != configMinInsyncReplicas && key != configUncleanLeaderElection {
+			continue
+		}
+		if config.GetResourceType() != metadatapb.ResourceType_RESOURCE_TYPE_TOPIC {
+			return Concern{Everything: true}
+		}
+		if !slices.Contains(c.Topics, config.GetResourceName()) {
+			c.Topics = append(c.Topics, config.GetResourceName())
+		}
+	}
+	return c
 }
 
 // ApplyConfigs looks at the partitions that a change of min.insync.replicas or unclean.leader.election.enable concerns:
 // those with an ELR, which may be too many now (KAFKA-16540), and those without a leader, which may get one. It may be
-// cut, and decided again it finds what is left.
-func ApplyConfigs(v View) (Decision[Done], error) {
+// cut, and decided again it finds what is left. Partitions of other topics cost nothing.
+func ApplyConfigs(v View, concern Concern) (Decision[Done], error) {
+	const reason = metadatapb.ChangeReason_CHANGE_REASON_CONFIG
 	var d Decision[Done]
 	e := newElectorate(v)
-	for id, p := range v.Image.Leaderless() {
-		c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_CONFIG)
+	look := func(id image.PartitionID, p image.Partition) {
+		c := e.changePartition(id, p, reason)
 		if record, _ := c.build(); record != nil {
 			d.Records = append(d.Records, record)
 		}
 	}
-	d.Records = append(d.Records, e.trimELRs(metadatapb.ChangeReason_CHANGE_REASON_CONFIG)...)
+	if concern.Everything {
+		for id, p := range v.Image.Leaderless() {
+			look(id, p)
+		}
+		d.Records = append(d.Records, e.trimELRs(reason)...)
+		return d, nil
+	}
+	for _, name := range concern.Topics {
+		t, ok := v.Image.TopicByName(name)
+		if !ok {
+			continue
+		}
+		for i, p := range t.Partitions() {
+			if len(p.ELR) > 0 || p.Leader == image.NoBroker {
+				look(image.PartitionID{Topic: t.ID(), Partition: i}, p)
+			}
+		}
+	}
 	return d, nil
 }

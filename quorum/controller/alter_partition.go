@@ -30,6 +30,8 @@ import (
 //
 // No difference: answered with the values as they are, nothing written. If the change ends a reassignment and with it
 // the sender's leadership the answer is NEW_LEADER_ELECTED, and the change is written all the same.
+//
+// An answer tells the min.insync.replicas that the ELR was decided by: it may overtake the metadata that raised it.
 func AlterPartition(v View, req *controllerpb.AlterPartitionRequest) (Decision[*controllerpb.AlterPartitionResponse], error) {
 	var d Decision[*controllerpb.AlterPartitionResponse]
 	if _, err := checkBrokerEpoch(v.Image, req.GetBrokerId(), req.GetBrokerEpoch()); err != nil {
@@ -115,6 +117,7 @@ func (a *alteration) alter(topic image.Topic, item *controllerpb.AlterPartitionI
 	answer.Leader = &leader
 	answer.LeaderEpoch, answer.PartitionEpoch = int32(after.LeaderEpoch), int32(after.PartitionEpoch)
 	answer.Isr, answer.LeaderRecoveryState = image.Int32s(after.ISR), recoveryState(after.Recovering)
+	answer.MinInsyncReplicas = int32(c.minInsyncReplicas())
 	return record, answer
 }
 

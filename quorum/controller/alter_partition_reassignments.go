@@ -13,7 +13,9 @@ import (
 //	UNKNOWN_TOPIC_OR_PARTITION      no such topic or partition
 //	INVALID_REQUEST                 the partition stands in the request a second time
 //	NO_REASSIGNMENT_IN_PROGRESS     cancel: there is nothing to cancel
-//	INVALID_REPLICA_ASSIGNMENT      cancel: none of the original replicas is in the ISR, and the topic forbids unclean elections
+//	INVALID_REPLICA_ASSIGNMENT      cancel: none of the original replicas may lead cleanly (a member of the ISR, of the ELR if
+//	                                that is empty, or the last known leader if both are), while another one may, and the
+//	                                topic forbids unclean elections
 //	INVALID_REPLICA_ASSIGNMENT      start: no replicas, one that is not registered, or one twice
 //	INVALID_REPLICATION_FACTOR      start: another number of replicas, and the request keeps the number (KIP-860)
 //	POLICY_VIOLATION                the whole request: more records or bytes than one batch may have
@@ -98,16 +100,31 @@ func (e *electorate) cancelReassignment(id image.PartitionID, p image.Partition)
 		original = image.Without(p.Replicas, p.AddingReplicas...)
 	}
 	c := e.changePartition(id, p, metadatapb.ChangeReason_CHANGE_REASON_REASSIGNMENT_CANCELLED)
-	c.isr = image.Intersect(p.ISR, original)
-	if len(c.isr) == 0 && len(p.ISR) > 0 && c.mode != electUnclean {
+	where, candidates := candidatesOf(p)
+	lost := len(candidates) > 0 && len(image.Intersect(candidates, original)) == 0
+	if lost && c.mode != electUnclean {
 		return nil, controllerpb.NewError(codeInvalidReplicaAssignment,
-			"none of the original replicas %s is in the ISR %s, and unclean.leader.election.enable is off: let the reassignment end",
-			image.FormatReplicas(original), image.FormatReplicas(p.ISR))
+			"none of the original replicas %s is in the %s %s, and unclean.leader.election.enable is off: let the reassignment end",
+			image.FormatReplicas(original), where, image.FormatReplicas(candidates))
 	}
+	c.isr = image.Intersect(p.ISR, original)
 	c.replicas, c.adding, c.removing, c.original = original, nil, nil, nil
 	record, after := c.build()
-	if len(after.ISR) == 0 && len(p.ISR) > 0 {
+	if lost && len(after.ISR) == 0 {
 		return nil, controllerpb.NewError(codeInvalidReplicaAssignment, "none of the original replicas %s can lead: let the reassignment end", image.FormatReplicas(original))
 	}
 	return record, nil
+}
+
+// candidatesOf returns the replicas that hold what is acknowledged, as far as any is known to, and the list they are in: who
+// leads next without an unclean election is one of them (KIP-966).
+func candidatesOf(p image.Partition) (list string, ids []image.BrokerID) {
+	switch {
+	case len(p.ISR) > 0:
+		return "ISR", p.ISR
+	case len(p.ELR) > 0:
+		return "ELR", p.ELR
+	default:
+		return "last known ELR", p.LastKnownELR
+	}
 }

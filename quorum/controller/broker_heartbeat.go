@@ -185,15 +185,15 @@ func transition(v View, b image.Broker, current, next brokerState, req *controll
 	return d.fencing(b, v.nowMs())
 }
 
-// unfencing returns what unfencing a broker writes: its own record first, then leaders for partitions without one. It
-// enters no ISR; the leaders bring it back.
+// unfencing returns what unfencing a broker writes: its own record first, then leaders for those of its partitions that
+// have none: nobody else can lead now who could not before. It enters no ISR; the leaders bring it back.
 func unfencing(e *electorate, b image.Broker, nowMs int64) []*metadatapb.Record {
 	fenced := false
 	e.welcome(b.ID)
 	return append([]*metadatapb.Record{registrationChange(&metadatapb.BrokerRegistrationChange{
 		BrokerId: int32(b.ID), BrokerEpoch: int64(b.Epoch), Fenced: &fenced,
 		StateSinceMs: nowMs, Reason: metadatapb.ChangeReason_CHANGE_REASON_UNFENCE,
-	})}, e.electLeaders(metadatapb.ChangeReason_CHANGE_REASON_UNFENCE)...)
+	})}, e.electLeaders(e.im.LeaderlessOn(b.ID), metadatapb.ChangeReason_CHANGE_REASON_UNFENCE)...)
 }
 
 func wishes(req *controllerpb.BrokerHeartbeatRequest) string {

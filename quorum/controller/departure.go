@@ -130,10 +130,10 @@ func (d *departure) change(id image.PartitionID, p image.Partition) *metadatapb.
 	return record
 }
 
-// electLeaders tries to give a leader to each partition without one.
-func (e *electorate) electLeaders(reason metadatapb.ChangeReason) []*metadatapb.Record {
+// electLeaders tries to give a leader to each of the partitions, which have none.
+func (e *electorate) electLeaders(leaderless iter.Seq2[image.PartitionID, image.Partition], reason metadatapb.ChangeReason) []*metadatapb.Record {
 	var records []*metadatapb.Record
-	for id, p := range e.im.Leaderless() {
+	for id, p := range leaderless {
 		c := e.changePartition(id, p, reason)
 		if record, after := c.build(); record != nil && after.Leader != image.NoBroker {
 			records = append(records, record)

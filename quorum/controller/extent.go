@@ -45,7 +45,7 @@ func UnregisterBrokerExtent(v View, req *controllerpb.UnregisterBrokerRequest) E
 	return departureExtent(v.Image, image.BrokerID(req.GetBrokerId()))
 }
 
-// BrokerHeartbeatExtent estimates BrokerHeartbeat: one that unfences the broker looks at the partitions without a leader, one
+// BrokerHeartbeatExtent estimates BrokerHeartbeat: one that unfences the broker looks at its partitions without a leader, one
 // that takes it out of service at those whose ISR it is in; all others look at none.
 func BrokerHeartbeatExtent(v View, req *controllerpb.BrokerHeartbeatRequest) Extent {
 	b, err := checkHeartbeat(v, req)
@@ -57,7 +57,7 @@ func BrokerHeartbeatExtent(v View, req *controllerpb.BrokerHeartbeatRequest) Ext
 	case next == current, current == stateFenced && next != stateUnfenced:
 		return Extent{}
 	case next == stateUnfenced:
-		return Extent{Items: v.Image.LeaderlessCount(), Brokers: []image.BrokerID{b.ID}}
+		return Extent{Items: min(v.Image.LeaderlessCount(), v.Image.ReplicaCount(b.ID)), Brokers: []image.BrokerID{b.ID}}
 	}
 	return departureExtent(v.Image, b.ID)
 }
@@ -72,19 +72,31 @@ func FenceStaleBrokersExtent(v View) Extent {
 	return x
 }
 
-// ActivateExtent estimates Activate, which looks at the same partitions as ApplyConfigs does.
-func ActivateExtent(v View) Extent { return ApplyConfigsExtent(v) }
+// ActivateExtent estimates Activate, which looks at the same partitions as ApplyConfigs does when everything is concerned.
+func ActivateExtent(v View) Extent { return ApplyConfigsExtent(v, Concern{Everything: true}) }
 
 // ApplyConfigsExtent estimates ApplyConfigs.
-func ApplyConfigsExtent(v View) Extent {
-	return Extent{Items: v.Image.LeaderlessCount() + v.Image.ELRMemberships()}
+func ApplyConfigsExtent(v View, concern Concern) Extent {
+	if concern.Everything {
+		return Extent{Items: v.Image.LeaderlessCount() + v.Image.ELRMemberships()}
+	}
+	n := len(concern.Topics)
+	if n > lookupsMax {
+		return Extent{Items: n * itemsBeyondLookups}
+	}
+	for _, name := range concern.Topics {
+		if t, ok := v.Image.TopicByName(name); ok {
+			n += t.Len()
+		}
+	}
+	return Extent{Items: n}
 }
 
 // AlterConfigsExtent estimates AlterConfigs. One that is only validated decides ApplyConfigs as well.
 func AlterConfigsExtent(v View, req *controllerpb.AlterConfigsRequest) Extent {
 	x := Extent{Items: countChanges(req)}
 	if req.GetValidateOnly() {
-		x.Items += ApplyConfigsExtent(v).Items
+		x.Items += ActivateExtent(v).Items
 	}
 	return x
 }
@@ -93,7 +105,7 @@ func AlterConfigsExtent(v View, req *controllerpb.AlterConfigsRequest) Extent {
 func UpdateFeaturesExtent(v View, req *controllerpb.UpdateFeaturesRequest) Extent {
 	for _, u := range req.GetUpdates() {
 		if u.GetName() == image.FeatureEligibleLeaderReplicas && u.GetLevel() == 0 && v.Image.Feature(u.GetName()) > 0 {
-			return ApplyConfigsExtent(v)
+			return ActivateExtent(v)
 		}
 	}
 	return Extent{}

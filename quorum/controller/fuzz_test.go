@@ -220,6 +220,6 @@ func (h *harness) writeEncoded(name string, d decided) {
 	h.lenient = true // the ELR follows the configs in a decision of its own
 	h.write(decoded)
 	h.lenient = false
-	applied, err := controller.ApplyConfigs(h.view())
+	applied, err := controller.ApplyConfigs(h.view(), controller.Concern{Everything: true})
 	carryOut(h, applied, err)
 }

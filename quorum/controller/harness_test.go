@@ -87,6 +87,9 @@ func (h *harness) write(records []*metadatapb.Record) {
 		if err := invariant.Step(h.image, next); err != nil {
 			h.t.Fatalf("after %s: %v", recordLine(next, r), err)
 		}
+		if err := invariant.Record(h.image, next, r); err != nil {
+			h.t.Fatalf("after %s: %v", recordLine(next, r), err)
+		}
 		if h.saw != nil {
 			h.saw(h.image, next, r)
 		}

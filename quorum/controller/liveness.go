@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/fsm/image"
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
 // Beat is what the active controller knows of one broker beside its registration.
@@ -94,6 +95,29 @@ func (lv Liveness) with(id image.BrokerID, change func(*Beat)) Liveness {
 // Heard notes a heartbeat.
 func (lv Liveness) Heard(id image.BrokerID, now time.Time, offset image.MetadataOffset, chain image.Chain) Liveness {
 	return lv.with(id, func(b *Beat) { b.LastContact, b.MetadataOffset, b.Chain = now, offset, chain })
+}
+
+// Contact is a heartbeat that has arrived and may not have been decided yet.
+type Contact struct {
+	Heartbeat *controllerpb.BrokerHeartbeatRequest
+	// At is when it arrived.
+	At time.Time
+}
+
+// Contacts returns the liveness with the sessions renewed of the brokers that have spoken. What they have applied and what
+// they wish is for [BrokerHeartbeat]; a heartbeat that it refuses does not count here either.
+func Contacts(v View, heard map[image.BrokerID]Contact) Liveness {
+	next := Liveness{beats: slices.Clone(v.Liveness.beats), lastTick: v.Liveness.lastTick}
+	for id, c := range heard {
+		i, ok := next.find(id)
+		if !ok || !c.At.After(next.beats[i].LastContact) {
+			continue
+		}
+		if _, err := checkHeartbeat(v, c.Heartbeat); err == nil {
+			next.beats[i].LastContact = c.At
+		}
+	}
+	return next
 }
 
 // Registered notes a registration: nothing is known yet of what the broker has applied.

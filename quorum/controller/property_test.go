@@ -389,10 +389,19 @@ func (x *history) unregister() {
 	d, err := controller.UnregisterBroker(x.h.view(), &controllerpb.UnregisterBrokerRequest{BrokerId: int32(b.ID)})
 	x.note(fmt.Sprintf("unregister %v", b.ID), carryOut(x.h, d, err))
 	x.lives++
-	req := registerRequest(int32(b.ID), fmt.Sprintf("life-%d", x.lives), fmt.Sprintf("dir-%v-%d", b.ID, x.lives))
+	directory := fmt.Sprintf("dir-%v", b.ID)
+	if rapid.Bool().Draw(x.T, "another directory") {
+		directory = fmt.Sprintf("dir-%v-%d", b.ID, x.lives)
+	}
+	req := registerRequest(int32(b.ID), fmt.Sprintf("life-%d", x.lives), directory)
 	req.StopKind = metadatapb.StopKind(rapid.Int32Range(0, 4).Draw(x.T, "stop"))
 	again, err := controller.RegisterBroker(x.h.view(), req)
 	x.note(fmt.Sprintf("register %v", b.ID), carryOut(x.h, again, err))
+	for id, p := range x.h.image.PartitionsOn(b.ID) {
+		if image.Contains(slices.Concat(p.ISR, p.ELR, p.LastKnownELR), b.ID) {
+			x.Fatalf("broker %v was unregistered, and %v (%v) counts on what it holds now", b.ID, id, p)
+		}
+	}
 }
 
 // configure changes the topic's min.insync.replicas upwards, which leaves every partition as it is, or the topic's word on
@@ -416,9 +425,10 @@ func (x *history) configure() {
 	if again, _ := controller.AlterConfigs(x.h.view(), req); len(again.Records) > 0 {
 		x.Fatalf("the same configs again write %d records", len(again.Records))
 	}
-	applied, err := controller.ApplyConfigs(x.h.view())
+	concern := controller.ConcernOf(d.Records)
+	applied, err := controller.ApplyConfigs(x.h.view(), concern)
 	x.note("apply configs", carryOut(x.h, applied, err))
-	if again, _ := controller.ApplyConfigs(x.h.view()); len(again.Records) > 0 {
+	if again, _ := controller.ApplyConfigs(x.h.view(), controller.Concern{Everything: true}); len(again.Records) > 0 {
 		x.Fatalf("applying configs again writes %d records", len(again.Records))
 	}
 }

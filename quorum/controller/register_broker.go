@@ -33,7 +33,8 @@ import (
 // fenced yet (its session is over, or it was shutting down) it is taken out of service first (KAFKA-18106). Then, in the
 // same decision, for each replica of the broker:
 //
-//	its log is gone      it leaves ISR, ELR and last-known ELR; so does every replica when the directory is another one.
+//	its log is gone      it leaves ISR, ELR and last-known ELR; so does every replica when the directory is another one, or
+//	                     when the id was unregistered, for nothing is known of the life before.
 //	                     As the last ISR member it leaves the ISR empty, with no leader and none to elect cleanly.
 //	the machine crashed  or nothing is known: it leaves ISR and ELR, for an unsynced tail may be gone, but stays last
 //	                     known. As the last member it leaves the ISR empty, with no leader until it is unfenced: then it

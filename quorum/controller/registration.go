@@ -32,6 +32,8 @@ type registration struct {
 	// old is the registration so far, if known.
 	old   image.Broker
 	known bool
+	// forgotten tells that the id was unregistered and partitions still count on what it held.
+	forgotten bool
 }
 
 func checkRegistration(v View, req *controllerpb.RegisterBrokerRequest) (*registration, error) {
@@ -62,6 +64,7 @@ func checkRegistration(v View, req *controllerpb.RegisterBrokerRequest) (*regist
 	if err := checkFeatures(v.Image, req.GetFeatures()); err != nil {
 		return nil, err
 	}
+	r.forgotten = !r.known && isCountedOn(v.Image, r.id)
 	if r.known && !sameLife {
 		r.stop = judgeStop(req, r.old)
 	}
@@ -191,9 +194,18 @@ func checkJudgedOffset(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 	return nil
 }
 
-// allLost tells whether no log of the life before can be on the disk.
+// isCountedOn tells whether a partition has the broker in its ISR, ELR or last-known ELR.
+func isCountedOn(im *image.Image, id image.BrokerID) bool {
+	for range im.PartitionsWithELR(id) {
+		return true
+	}
+	return im.ISRCount(id) > 0
+}
+
+// allLost tells whether no log of the life before is known to be on the disk. Which directory an id had, how its last life
+// stopped and which change it saw last goes with its registration, so that of an id that was unregistered nothing is known.
 func (r *registration) allLost() bool {
-	return r.stop == metadatapb.StopKind_STOP_KIND_NEVER_RAN || r.known && r.old.DirectoryID != r.directory
+	return r.stop == metadatapb.StopKind_STOP_KIND_NEVER_RAN || r.forgotten || r.known && r.old.DirectoryID != r.directory
 }
 
 // fate tells what became of one replica.
@@ -220,6 +232,8 @@ func (r *registration) amendedFate(id image.PartitionID) fate {
 // before says how the life before ended.
 func (r *registration) before() string {
 	switch {
+	case r.forgotten:
+		return "the id was unregistered, no log of the life before counts"
 	case !r.known:
 		return "the id is new"
 	case r.allLost():

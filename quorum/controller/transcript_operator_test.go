@@ -46,7 +46,11 @@ func (s *script) operator() string {
 	case "alter-configs":
 		return s.alterConfigs()
 	case "apply-configs":
-		d, err := controller.ApplyConfigs(s.h.view())
+		concern := controller.Concern{Everything: !s.has("topic")}
+		if s.has("topic") {
+			concern.Topics = []string{s.text("topic", "")}
+		}
+		d, err := controller.ApplyConfigs(s.h.view(), concern)
 		return carryOut(s.h, d, err)
 	case "update-features":
 		return s.updateFeatures()

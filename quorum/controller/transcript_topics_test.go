@@ -173,8 +173,12 @@ func (s *script) alterPartition() string {
 				out += fmt.Sprintf("%s → %s\n", name, errorText(r.Error))
 				continue
 			}
-			out += fmt.Sprintf("%s → NONE leader=%s isr=%s le=%d pe=%d %s\n", name, leaderName(r.Leader), int32s(r.Isr),
+			out += fmt.Sprintf("%s → NONE leader=%s isr=%s le=%d pe=%d %s", name, leaderName(r.Leader), int32s(r.Isr),
 				r.LeaderEpoch, r.PartitionEpoch, strings.ToLower(recoveryName(r.LeaderRecoveryState)))
+			if s.has("min-isr") {
+				out += fmt.Sprintf(" min-isr=%d offset=%d", r.MinInsyncReplicas, d.Response.MetadataOffset)
+			}
+			out += "\n"
 		}
 	}
 	return out

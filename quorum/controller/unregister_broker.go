@@ -11,8 +11,9 @@ import (
 //
 //	BROKER_ID_NOT_REGISTERED  the id is not registered
 //
-// The broker leaves every ISR and ELR, for nobody can tell what a later registration of the id will hold; it may stay
-// last known. Its own record comes last, so the decision may be cut anywhere before.
+// The broker leaves every ISR and ELR, for nobody can tell what a later registration of the id will hold. It may stay last
+// known, and without ELR the frozen last member: when the id is registered again it leaves those, too. Its own record comes
+// last, so the decision may be cut anywhere before.
 func UnregisterBroker(v View, req *controllerpb.UnregisterBrokerRequest) (Decision[*controllerpb.UnregisterBrokerResponse], error) {
 	var d Decision[*controllerpb.UnregisterBrokerResponse]
 	id := image.BrokerID(req.GetBrokerId())

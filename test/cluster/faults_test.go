@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -92,6 +93,11 @@ func TestF15CrashAndReturnWithinTheSession(t *testing.T) {
 	}
 	if now := c.BrokerEpoch(t, before.Leader); now <= epoch {
 		t.Errorf("broker epoch %d after the crash, %d before", now, epoch)
+	}
+	// The new life was let in only when the old one's session had ended: had it been before, its registration would be the cause.
+	history := c.Must(t, "metadata", "history", "orders-0")
+	if !strings.Contains(history, fmt.Sprintf("broker %d's session ended", before.Leader)) {
+		t.Errorf("the leadership did not end with the session:\n%s", history)
 	}
 	w.Stop(t)
 	c.VerifyAcknowledged(t, w)

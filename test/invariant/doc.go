@@ -7,8 +7,9 @@
 //
 // # Usage
 //
-//	err := invariant.Image(im)         // every predicate of one image
-//	err := invariant.Step(old, new)    // every predicate of one record's step
+//	err := invariant.Image(im)           // every predicate of one image
+//	err := invariant.Step(old, new)      // every predicate of one record's step
+//	err := invariant.Record(old, new, r) // and what the reason in the record allows
 //
 // Each predicate can be called by itself. The error begins with the name of the predicate that is broken.
 //

@@ -160,14 +160,11 @@ func leaderlessOnlyIfNoneCanLead(im *image.Image, p image.Partition) error {
 	if p.Leader != image.NoBroker {
 		return nil
 	}
-	candidates := p.ISR
-	if len(candidates) == 0 {
-		candidates = p.ELR
+	can := candidates(p)
+	if len(can) == 0 && len(p.LastKnownELR) == 1 {
+		can = p.LastKnownELR
 	}
-	if len(candidates) == 0 && len(p.LastKnownELR) == 1 {
-		candidates = p.LastKnownELR
-	}
-	for _, id := range candidates {
+	for _, id := range can {
 		if b, ok := im.Broker(id); ok && b.IsActive() {
 			return fmt.Errorf("no leader though broker %v can lead", id)
 		}

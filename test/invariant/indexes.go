@@ -41,6 +41,7 @@ func indexesEqual(im *image.Image, want sets) error {
 			{"PartitionsWithISR", im.PartitionsWithISR(id), w.isr},
 			{"PartitionsWithELR", im.PartitionsWithELR(id), w.elr},
 			{"PartitionsOn", im.PartitionsOn(id), w.on},
+			{"LeaderlessOn", im.LeaderlessOn(id), both(w.on, want.leaderless)},
 		} {
 			if err := equalSets(fmt.Sprintf("%s(%v)", x.name, id), x.got, x.want); err != nil {
 				return err
@@ -72,6 +73,16 @@ func indexesEqual(im *image.Image, want sets) error {
 		return fmt.Errorf("StateCounts is %v, a scan finds %v", got, want)
 	}
 	return nil
+}
+
+func both(a, b map[image.PartitionID]bool) map[image.PartitionID]bool {
+	out := make(map[image.PartitionID]bool)
+	for id := range a {
+		if b[id] {
+			out[id] = true
+		}
+	}
+	return out
 }
 
 // countStates counts by looking at everything.

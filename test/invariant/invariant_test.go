@@ -135,6 +135,20 @@ func TestStepPredicatesFail(t *testing.T) {
 	})
 }
 
+// The predicate of a record finds a cancel that drops the only eligible replica, and lets a lost log go.
+func TestRecordPredicateFails(t *testing.T) {
+	old := after(t, base(t), partition(&metadatapb.Partition{Replicas: []int32{2, 1}, Elr: []int32{2}, AddingReplicas: []int32{2}}))
+	cancel := change(&metadatapb.PartitionChange{
+		Replicas: list(1), AddingReplicas: list(), Elr: list(), Leader: &metadatapb.LeaderChange{},
+		Reason: metadatapb.ChangeReason_CHANGE_REASON_REASSIGNMENT_CANCELLED,
+	})
+	wantBroken(t, "CandidatesStay", invariant.Record(old, after(t, old, cancel), cancel))
+	lost := change(&metadatapb.PartitionChange{Elr: list(), Reason: metadatapb.ChangeReason_CHANGE_REASON_LOST_LOG})
+	if err := invariant.Record(old, after(t, old, lost), lost); err != nil {
+		t.Error(err)
+	}
+}
+
 func wantBroken(t *testing.T, name string, err error, prefix ...string) {
 	t.Helper()
 	if err == nil || len(prefix) == 0 && !strings.Contains(err.Error(), name+": ") {

@@ -26,7 +26,8 @@ const (
 	DivergingFetchNoted
 	// CutToOwnWatermark: a follower cuts its log to what it knows to be committed.
 	CutToOwnWatermark
-	// EntryFenceDropped: an entry of the controller before counts after the claim.
+	// EntryFenceDropped: the term and the claim of an entry are not looked at, so that one of the controller before may count after
+	// the claim, where it fits in all else.
 	EntryFenceDropped
 	// ElectionOutsideISR: a partition whose candidates are gone gets another leader.
 	ElectionOutsideISR
@@ -128,6 +129,9 @@ func (g Bug) decided(n *node, d decided) decided {
 func (g Bug) base(w *World) *node {
 	if n := w.newest; g == ServingBeforeClaimApplied && n == w.tip && n.parent != nil && n.parent.parent != nil && n.claim > n.parent.claim {
 		return n.parent.parent
+	}
+	if n := w.newest; n.stray {
+		return n.parent // it is what this controller does not know
 	}
 	return w.newest
 }

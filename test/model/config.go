@@ -116,6 +116,7 @@ func Worlds() []Config {
 		{Name: "elr-any", ELR: true, MinISR: 2, Values: 2, Budget: upTo(2, Fence, Failover, Lost, Repeated, Delayed, Crash, Lag)},
 		{Name: "sessions", MinISR: 1, Values: 2, Preferred: true, Budget: upTo(3, Fence, Failover, Lag)},
 		{Name: "elr-sessions", ELR: true, MinISR: 2, Values: 2, Cut: true, Patient: true, Budget: upTo(3, Fence, Failover, Lag)},
+		{Name: "claims", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 1, Moves: [][]int32{{2, 3}, {3, 2}}, Budget: Budget{Total: 3, Of: [harms]int8{Failover: 2, Fence: 1}}},
 		{Name: "network", MinISR: 2, Values: 2, Budget: upTo(3, Lost, Repeated, Delayed, Lag)},
 		{Name: "elr-network", ELR: true, MinISR: 2, Values: 2, Patient: true, Prefix: joining, Budget: upTo(3, Fence, Lost, Repeated, Delayed)},
 		{Name: "crashes", MinISR: 1, Values: 2, Prefix: replicated, Budget: upTo(3, Crash, Fence)},

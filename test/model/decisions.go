@@ -20,6 +20,9 @@ func recordBreaks(before, after *image.Image, r *metadatapb.Record) error {
 	if err := cancelRestoresReplicas(before, after, r); err != nil {
 		return fmt.Errorf("CancelRestoresReplicas: %w", err)
 	}
+	if err := invariant.Record(before, after, r); err != nil {
+		return err
+	}
 	return invariant.Image(after)
 }
 

@@ -158,13 +158,13 @@ func (w *World) standing(entries []*node) {
 		}
 		raw := record.RawEntry{Count: len(e.records)}
 		raw.ClaimIndex, raw.Term, raw.Sequence, raw.BaseOffset = e.claim, e.claim, e.sequence, e.base
-		if w.m.bug == ServingBeforeClaimApplied {
+		switch w.m.bug {
+		case ServingBeforeClaimApplied:
 			raw.ClaimIndex, raw.Term, raw.Sequence = s.ClaimIndex, s.ClaimTerm, s.ExpectedSequence
+		case EntryFenceDropped: // sequence, offset and chain are judged as ever
+			raw.ClaimIndex, raw.Term = s.ClaimIndex, s.ClaimTerm
 		}
 		v, why := fsm.Judge(s, w.tip.claim, &raw)
-		if w.m.bug == EntryFenceDropped {
-			v = fsm.Apply
-		}
 		w.m.trace("%v: %s", v, why)
 		switch v {
 		case fsm.Halt:
@@ -172,7 +172,7 @@ func (w *World) standing(entries []*node) {
 			return
 		case fsm.Apply:
 			w.newest = w.newest.entry(e.records, w.newest.live)
-			w.newest.last = true
+			w.newest.last, w.newest.stray = true, e.claim < w.tip.claim
 			w.commitNext()
 		}
 	}

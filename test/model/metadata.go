@@ -49,7 +49,7 @@ func (w *World) act(b *broker, old, im *image.Image) {
 	for _, l := range local.Leaders {
 		r := &b.parts[l.ID.Partition]
 		fx := w.step(b, int(l.ID.Partition), partition.BecomeLeader{
-			Partition: l.Partition, MinISR: minISR(l.Partition), LogEndOffset: r.log.end(), HighWatermark: r.log.high, Now: w.clock(),
+			Partition: l.Partition, MinISR: minISR(l.Partition), MetadataOffset: im.Offset(), LogEndOffset: r.log.end(), HighWatermark: r.log.high, Now: w.clock(),
 		})
 		r.order(im, fx.Fetch)
 	}
@@ -105,7 +105,7 @@ func (w *World) news(b *broker, old, im *image.Image) {
 			before, _ := old.Broker(id)
 			after, _ := im.Broker(id)
 			if before.Epoch != after.Epoch || before.IsActive() != after.IsActive() || before.StateSinceMs != after.StateSinceMs {
-				w.step(b, i, partition.MetadataChanged{MinISR: im.MinInsyncReplicas("t", len(r.Replicas)), Now: w.clock()})
+				w.step(b, i, partition.MetadataChanged{MinISR: im.MinInsyncReplicas("t", len(r.Replicas)), MetadataOffset: im.Offset(), Now: w.clock()})
 				break
 			}
 		}

@@ -134,7 +134,7 @@ func TestPlantedBugs(t *testing.T) {
 		model.NoBrokerEpoch:             {"joining", "LeaderCandidateCompleteness"},
 		model.DivergingFetchNoted:       {"parted", "LeaderCandidateCompleteness"},
 		model.CutToOwnWatermark:         {"crashes", "LeaderCandidateCompleteness"},
-		model.EntryFenceDropped:         {"sessions", "LeaderFromISROrELR"},
+		model.EntryFenceDropped:         {"claims", "MetadataLogMatching"},
 		model.ElectionOutsideISR:        {"alone", "LeaderFromISROrELR"},
 		model.NoEpochRiseWithoutLeader:  {"alone", "LeaderEpochBumpsOnEveryElection"},
 		model.AnswerBeforeCommit:        {"any", "ReplicationQuorumSuperset"},

@@ -35,6 +35,8 @@ type node struct {
 	base     image.MetadataOffset
 	claim    uint64
 	sequence uint64
+	// stray tells that the entry came late and counted all the same: the controller that is active does not know of it.
+	stray bool
 	// answer is given when the entry commits.
 	answer *answer
 	// last tells that a whole decision, or a series of them, ends here.

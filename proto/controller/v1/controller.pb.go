@@ -970,8 +970,11 @@ type AlterPartitionResult struct {
 	PartitionEpoch      int32                  `protobuf:"varint,5,opt,name=partition_epoch,json=partitionEpoch,proto3" json:"partition_epoch,omitempty"`
 	Isr                 []int32                `protobuf:"varint,6,rep,packed,name=isr,proto3" json:"isr,omitempty"`
 	LeaderRecoveryState v1.LeaderRecoveryState `protobuf:"varint,7,opt,name=leader_recovery_state,json=leaderRecoveryState,proto3,enum=quorate.metadata.v1.LeaderRecoveryState" json:"leader_recovery_state,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// min.insync.replicas that the change was decided under, at most the number of replicas. The leader's image may not be as
+	// new as the decision; it uses the larger one until it is. 0: not told.
+	MinInsyncReplicas int32 `protobuf:"varint,8,opt,name=min_insync_replicas,json=minInsyncReplicas,proto3" json:"min_insync_replicas,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *AlterPartitionResult) Reset() {
@@ -1051,6 +1054,13 @@ func (x *AlterPartitionResult) GetLeaderRecoveryState() v1.LeaderRecoveryState {
 		return x.LeaderRecoveryState
 	}
 	return v1.LeaderRecoveryState(0)
+}
+
+func (x *AlterPartitionResult) GetMinInsyncReplicas() int32 {
+	if x != nil {
+		return x.MinInsyncReplicas
+	}
+	return 0
 }
 
 type AllocateProducerIdsRequest struct {
@@ -3706,7 +3716,7 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12K\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2+.quorate.controller.v1.AlterPartitionResultR\n" +
-	"partitions\"\xcc\x02\n" +
+	"partitions\"\xfc\x02\n" +
 	"\x14AlterPartitionResult\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x122\n" +
 	"\x05error\x18\x02 \x01(\v2\x1c.quorate.controller.v1.ErrorR\x05error\x12\x1b\n" +
@@ -3714,7 +3724,8 @@ const file_controller_v1_controller_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x04 \x01(\x05R\vleaderEpoch\x12'\n" +
 	"\x0fpartition_epoch\x18\x05 \x01(\x05R\x0epartitionEpoch\x12\x10\n" +
 	"\x03isr\x18\x06 \x03(\x05R\x03isr\x12\\\n" +
-	"\x15leader_recovery_state\x18\a \x01(\x0e2(.quorate.metadata.v1.LeaderRecoveryStateR\x13leaderRecoveryStateB\t\n" +
+	"\x15leader_recovery_state\x18\a \x01(\x0e2(.quorate.metadata.v1.LeaderRecoveryStateR\x13leaderRecoveryState\x12.\n" +
+	"\x13min_insync_replicas\x18\b \x01(\x05R\x11minInsyncReplicasB\t\n" +
 	"\a_leader\"\\\n" +
 	"\x1aAllocateProducerIdsRequest\x12\x1b\n" +
 	"\tbroker_id\x18\x01 \x01(\x05R\bbrokerId\x12!\n" +

@@ -31,6 +31,7 @@ func TestPrincipalReachesTheCause(t *testing.T) {
 		}
 		for name, ctx := range map[string]context.Context{
 			"long": client.WithPrincipal(soon(t), strings.Repeat("x", 257)), "two": client.WithPrincipal(alice, "User:bob"),
+			"bytes": client.WithPrincipal(soon(t), "User:\xff\xfe"),
 		} {
 			if err := create(ctx, name); !quorumtest.Refused(err, controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST) {
 				t.Errorf("%s: %v", name, err)

@@ -3,13 +3,14 @@ package client
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/metadata"
 )
 
 const (
 	// principalKey is the gRPC metadata in which a broker names the client that it forwards for. The suffix lets the
-	// value be any bytes.
+	// value be any text, which a header of gRPC may not be.
 	principalKey = "quorate-principal-bin"
 	// principalBytesMax bounds a principal.
 	principalBytesMax = 256
@@ -35,6 +36,8 @@ func ForwardedPrincipal(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%d principals are named, one is taken", len(values))
 	case len(values[0]) == 0 || len(values[0]) > principalBytesMax:
 		return "", fmt.Errorf("the principal has %d bytes, 1 to %d are taken", len(values[0]), principalBytesMax)
+	case !utf8.ValidString(values[0]): // the metadata log holds text
+		return "", fmt.Errorf("the principal %q is no UTF-8: name one that is", values[0])
 	}
 	return values[0], nil
 }

@@ -19,12 +19,13 @@ type BackgroundElections struct {
 }
 
 // BalanceLeaders makes preferred replicas leaders where they can lead (auto.leader.rebalance.enable). A partition whose
-// preferred replica cannot costs nothing. A broker whose state changed less than settle ago is left alone: it has just
-// come back, and leaderships that it gets at once would find cold caches and clients that are still on their way.
+// preferred replica cannot costs nothing. A broker that was unfenced less than settle ago is left alone: it has just come
+// back, and leaderships that it gets at once would find cold caches and clients that are still on their way. That is counted
+// from when this controller saw it, by its monotonic clock: the time of day in the log is another controller's.
 func BalanceLeaders(v View, settle time.Duration) (Decision[BackgroundElections], error) {
 	e := newElectorate(v)
 	for b := range v.Image.Brokers() {
-		if b.StateSinceMs > v.nowMs()-settle.Milliseconds() {
+		if beat, ok := v.Liveness.Beat(b.ID); ok && v.Now.Sub(beat.ServingSince) < settle {
 			e.bar(b.ID)
 		}
 	}

@@ -77,6 +77,9 @@ func BrokerHeartbeat(v View, req *controllerpb.BrokerHeartbeatRequest) (Decision
 		if len(d.Records) > 0 {
 			d.because("broker "+b.ID.String(), "%v after %v%s", next, current, wishes(req))
 		}
+		if next == stateUnfenced {
+			liveness = liveness.Serving(b.ID, v.Now)
+		}
 		if current != stateFenced && (next == stateFenced || next == stateShutdownNow) {
 			liveness = liveness.Settled(b.ID, v.NextOffset+image.MetadataOffset(len(d.Records)-1))
 		}

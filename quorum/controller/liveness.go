@@ -22,6 +22,8 @@ type Beat struct {
 	// SettledOffset is an offset from which on no record put the broker into an ISR: it is fenced since then.
 	// A new incarnation must have judged its logs by an image at least as new.
 	SettledOffset image.MetadataOffset
+	// ServingSince is when this controller unfenced the broker, or when its claim began if it found it unfenced.
+	ServingSince time.Time
 }
 
 // Liveness is the soft state of one claim: when each broker was heard and what it has applied. It is a value: updates
@@ -40,7 +42,7 @@ func NewLiveness(im *image.Image, now time.Time) Liveness {
 	lv := Liveness{lastTick: now}
 	for b := range im.Brokers() {
 		lv.beats = append(lv.beats, Beat{
-			Broker: b.ID, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: im.Offset(),
+			Broker: b.ID, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: im.Offset(), ServingSince: now,
 		})
 	}
 	return lv
@@ -127,6 +129,11 @@ func (lv Liveness) Registered(id image.BrokerID, now time.Time, settled image.Me
 	})
 }
 
+// Serving notes that the broker was unfenced.
+func (lv Liveness) Serving(id image.BrokerID, now time.Time) Liveness {
+	return lv.with(id, func(b *Beat) { b.ServingSince = now })
+}
+
 // Settled notes the offset of the record that fenced a broker.
 func (lv Liveness) Settled(id image.BrokerID, offset image.MetadataOffset) Liveness {
 	return lv.with(id, func(b *Beat) { b.SettledOffset = offset })
@@ -138,9 +145,10 @@ func (lv Liveness) Joined(meanwhile Liveness) Liveness {
 	next := Liveness{beats: slices.Clone(lv.beats), lastTick: meanwhile.lastTick}
 	for _, beat := range meanwhile.beats {
 		if i, ok := next.find(beat.Broker); ok && beat.LastContact.After(next.beats[i].LastContact) {
-			settled := next.beats[i].SettledOffset
-			next.beats[i] = beat
-			next.beats[i].SettledOffset = settled
+			next.beats[i].LastContact = beat.LastContact
+			if next.beats[i].MetadataOffset != image.NoOffset { // else it may be that of a life that the decision has ended
+				next.beats[i].MetadataOffset, next.beats[i].Chain = beat.MetadataOffset, beat.Chain
+			}
 		}
 	}
 	return next

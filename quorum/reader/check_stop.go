@@ -3,6 +3,7 @@ package reader
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/quorate/quorate/fsm/image"
@@ -49,15 +50,23 @@ func leaderlessFirst(h *controllerpb.StopHarm) int {
 	return 1
 }
 
-// harmOf is nil if the partition keeps what it needs.
+// harmOf is nil if the partition keeps what it needs. If no member of the ISR is left, an eligible one leads in its place,
+// alone (KIP-966).
 func harmOf(im *image.Image, topic string, partition int32, p image.Partition, stopped image.BrokerID, margin int32) *controllerpb.StopHarm {
+	serves := func(id image.BrokerID) bool {
+		b, ok := im.Broker(id)
+		return ok && id != stopped && b.IsActive()
+	}
 	left := int32(0)
 	for _, id := range p.ISR {
-		if b, ok := im.Broker(id); ok && id != stopped && b.IsActive() {
+		if serves(id) {
 			left++
 		}
 	}
-	wanted := int32(im.MinInsyncReplicas(topic, len(p.Replicas))) + margin
+	if left == 0 && slices.ContainsFunc(p.ELR, serves) {
+		left = 1
+	}
+	wanted := int32(min(int64(im.MinInsyncReplicas(topic, len(p.Replicas)))+int64(max(margin, 0)), math.MaxInt32))
 	if left >= wanted {
 		return nil
 	}

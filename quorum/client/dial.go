@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"time"
 
@@ -11,14 +12,20 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 
+	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/env"
 )
 
 // Settings that both ends of a gRPC connection agree on.
 const (
-	// MessageBytesMax is the largest gRPC message: a replica fetch answer, a snapshot part or an entry all fit well.
-	MessageBytesMax = 64 << 20
+	// AnswerBytesMax is the largest gRPC message of a server: a replica fetch answer, a snapshot part or an entry all fit well.
+	AnswerBytesMax = 64 << 20
+	// RequestBytesMax is the largest gRPC message of a client. An item of a request takes some 100 bytes, so that of one that
+	// names ten times as many as a batch may have the controller still says so. It bounds what a server holds of requests that
+	// it has not decided: together with [StreamsMax] what one connection may take.
+	RequestBytesMax = 8 << 20
 	// KeepaliveTime is how long a connection in use may be silent before it is asked for a sign of life.
 	KeepaliveTime = 10 * time.Second
 	// KeepaliveTimeout is how long the sign may take; then the connection is closed.
@@ -52,7 +59,8 @@ func DialOptions(network env.Network, tlsConfig *tls.Config) []grpc.DialOption {
 			MinConnectTimeout: connectTimeout,
 		}),
 		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
+			grpc.MaxCallRecvMsgSize(AnswerBytesMax), grpc.MaxCallSendMsgSize(RequestBytesMax)),
+		grpc.WithChainUnaryInterceptor(checkRequestSize),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(),
 	}
@@ -64,8 +72,8 @@ func Target(address string) string { return "passthrough:///" + address }
 // ServerOptions are the options of every gRPC server: the other end of [DialOptions].
 func ServerOptions(tlsConfig *tls.Config) []grpc.ServerOption {
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(MessageBytesMax),
-		grpc.MaxSendMsgSize(MessageBytesMax),
+		grpc.MaxRecvMsgSize(RequestBytesMax),
+		grpc.MaxSendMsgSize(AnswerBytesMax),
 		grpc.MaxConcurrentStreams(StreamsMax),
 		grpc.ConnectionTimeout(HandshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTimeMin, PermitWithoutStream: true}),
@@ -75,4 +83,17 @@ func ServerOptions(tlsConfig *tls.Config) []grpc.ServerOption {
 		options = append(options, grpc.Creds(credentials.NewTLS(tlsConfig)))
 	}
 	return options
+}
+
+// checkRequestSize refuses a request that no server takes, in the words of a refusal.
+func checkRequestSize(ctx context.Context, method string, request, answer any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if m, ok := request.(proto.Message); ok {
+		if n := proto.Size(m); n > RequestBytesMax {
+			return &Refusal{
+				Code:    controllerpb.ErrorCode_ERROR_CODE_POLICY_VIOLATION,
+				Message: fmt.Sprintf("the request has %d bytes, at most %d are taken: split it", n, RequestBytesMax),
+			}
+		}
+	}
+	return invoke(ctx, method, request, answer, cc, options...)
 }

@@ -58,7 +58,7 @@ type Broker struct {
 	judgedIn, registeredIn atomic.Int32
 	stopped                log.Stop                       // how the former life ended
 	onDisk                 map[image.PartitionID]struct{} // logs at the start
-	reported               bool                           // the lifecycle's: a controller knows of that end
+	reported               image.BrokerEpoch              // the lifecycle's: a controller knows of that end, by this registration
 
 	running  atomic.Bool
 	keptAt   atomic.Pointer[image.Position] // the kept position as the former life left it
@@ -84,8 +84,8 @@ func New(cfg Config, e *env.Env, logger *slog.Logger) (*Broker, error) {
 	}
 	b := &Broker{
 		cfg: cfg, env: e, log: logger.With("broker", int32(cfg.ID)), metrics: newMetrics(),
-		kafkaMetrics: prometheus.NewRegistry(),
-		newest:       newImageCell(), applied: newImageCell(),
+		kafkaMetrics: prometheus.NewRegistry(), reported: image.NoBrokerEpoch,
+		newest: newImageCell(), applied: newImageCell(),
 		recovery: newOneShot(), begun: newOneShot(), failed: newOneShot(), done: make(chan struct{}),
 	}
 	c, err := client.New(client.Config{Network: e.Network, Controllers: cfg.Controllers, ClusterID: cfg.ClusterID, TLS: cfg.TLS, Logger: b.log})

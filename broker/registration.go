@@ -98,19 +98,19 @@ func (b *Broker) present() *image.Image {
 // position is what heartbeats carry.
 func (b *Broker) position() image.Position { return b.present().Position() }
 
-// registered notes that a controller knows how the former life ended.
+// registered notes that a controller knows how the former life ended, and the epoch of this one.
 func (b *Broker) registered(epoch image.BrokerEpoch, _ image.MetadataOffset) error {
 	b.metrics.epoch.Set(float64(epoch))
 	b.registeredIn.Store(b.judgedIn.Load())
-	if b.reported {
+	if b.reported == epoch {
 		return nil
 	}
 	b.env.At("broker.registered.before-stop-reported")
-	if err := b.logs.StopReported(); err != nil {
+	if err := b.logs.StopReported(epoch); err != nil {
 		b.fail("note the registration", err)
 		return err
 	}
-	b.reported = true
+	b.reported = epoch
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (m *Manager) Start() (Stop, error) {
 		return Stop{}, err
 	}
 	unreported := &unreportedStop{stop.Kind, int64(stop.PreviousBrokerEpoch)}
-	if err := writeLife(f, dir, life{BootID: boot, Unreported: unreported}); err != nil {
+	if err := writeLife(f, dir, life{BootID: boot, BrokerEpoch: before.BrokerEpoch, Unreported: unreported}); err != nil {
 		return Stop{}, err
 	}
 	m.env.At("log.start.life-written")
@@ -64,14 +64,16 @@ func (m *Manager) anyData() (bool, error) {
 	}), nil
 }
 
-// StopReported says that a controller has registered the broker with the [Stop] that Start returned. Until then the
-// stop is told again by the next Start, if it is worse than what came after it.
-func (m *Manager) StopReported() error {
+// StopReported says that a controller has registered the broker, under the epoch, with the [Stop] that Start returned. Until
+// then the stop is told again by the next Start, if it is worse than what came after it. The epoch is kept: a copy of the
+// directory that was made in an earlier life tells that one's.
+func (m *Manager) StopReported(epoch image.BrokerEpoch) error {
 	m.mu.Lock()
 	boot := m.boot
 	m.stop.PreviousBrokerEpoch = image.NoBrokerEpoch
 	m.mu.Unlock()
-	return writeLife(m.env.FS, m.config.Dir, life{BootID: boot})
+	registered := int64(epoch)
+	return writeLife(m.env.FS, m.config.Dir, life{BootID: boot, BrokerEpoch: &registered})
 }
 
 // Shutdown closes all logs, synced, writes the checkpoints, and then the marker of a clean stop with the broker's epoch,

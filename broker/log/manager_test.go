@@ -37,34 +37,46 @@ func TestStopKind(t *testing.T) {
 		{"killed before it ever registered", func(r *rig) { r.start(); r.disk.Restart() }, log.Stop{Kind: neverRan, PreviousBrokerEpoch: -1}},
 		{"clean", func(r *rig) {
 			r.start()
-			r.must(r.StopReported())
+			r.must(r.StopReported(2))
 			r.FinishLoading()
 			r.must(r.Shutdown(3))
 		}, log.Stop{Kind: clean, PreviousBrokerEpoch: 3}},
 		{"clean, machine booted since", func(r *rig) {
 			r.start()
-			r.must(r.StopReported())
+			r.must(r.StopReported(2))
 			r.FinishLoading()
 			r.must(r.Shutdown(3))
 			r.boot("boot-2")
 		}, log.Stop{Kind: clean, PreviousBrokerEpoch: 3}},
-		{"killed", func(r *rig) { r.start(); r.must(r.StopReported()); r.disk.Restart() }, log.Stop{Kind: processCrash, PreviousBrokerEpoch: -1}},
-		{"machine crash", func(r *rig) { r.start(); r.must(r.StopReported()); r.boot("boot-2") }, log.Stop{Kind: machineCrash, PreviousBrokerEpoch: -1}},
+		{"killed", func(r *rig) { r.start(); r.must(r.StopReported(2)); r.disk.Restart() }, log.Stop{Kind: processCrash, PreviousBrokerEpoch: 2}},
+		{"killed, and killed again before it registered", func(r *rig) {
+			r.start()
+			r.must(r.StopReported(2))
+			r.disk.Restart()
+			r.start()
+			r.disk.Restart()
+		}, log.Stop{Kind: processCrash, PreviousBrokerEpoch: 2}},
+		{"killed, of an older release", func(r *rig) {
+			r.start()
+			r.write(dataDir+"/.quorate_life", `{"version":0,"bootId":"boot-1"}`)
+			r.disk.Restart()
+		}, log.Stop{Kind: processCrash, PreviousBrokerEpoch: -1}},
+		{"machine crash", func(r *rig) { r.start(); r.must(r.StopReported(2)); r.boot("boot-2") }, log.Stop{Kind: machineCrash, PreviousBrokerEpoch: -1}},
 		{"no boot id", func(r *rig) {
 			r.must(r.disk.RemoveAll("/proc"))
 			r.start()
-			r.must(r.StopReported())
+			r.must(r.StopReported(2))
 		}, log.Stop{Kind: unknown, PreviousBrokerEpoch: -1}},
 		{"a machine crash that no controller heard of, then killed", func(r *rig) {
 			r.start()
-			r.must(r.StopReported())
+			r.must(r.StopReported(2))
 			r.boot("boot-2")
 			r.start()
 			r.disk.Restart()
 		}, log.Stop{Kind: machineCrash, PreviousBrokerEpoch: -1}},
 		{"a machine crash that no controller heard of, then stopped in order", func(r *rig) {
 			r.start()
-			r.must(r.StopReported())
+			r.must(r.StopReported(2))
 			r.boot("boot-2")
 			r.start()
 			r.FinishLoading()
@@ -72,7 +84,7 @@ func TestStopKind(t *testing.T) {
 		}, log.Stop{Kind: machineCrash, PreviousBrokerEpoch: -1}},
 		{"a clean stop that no controller heard of, then another", func(r *rig) {
 			r.start()
-			r.must(r.StopReported())
+			r.must(r.StopReported(2))
 			r.FinishLoading()
 			r.must(r.Shutdown(3))
 			r.start()

@@ -64,7 +64,8 @@ func readPartitionMetadata(f env.FS, dir string) (id image.TopicID, ok bool, err
 // Stop tells how the former life of the broker ended, as far as it can be told.
 type Stop struct {
 	Kind metadatapb.StopKind
-	// PreviousBrokerEpoch is the broker epoch of that life if it ended with a clean stop, [image.NoBrokerEpoch] else.
+	// PreviousBrokerEpoch is the broker epoch of that life if it ended with a clean stop or only its process crashed, as far as
+	// the directory knows it; [image.NoBrokerEpoch] else.
 	PreviousBrokerEpoch image.BrokerEpoch
 }
 
@@ -104,6 +105,8 @@ type life struct {
 	Version int `json:"version"`
 	// BootID is the machine's boot; empty where it is not known.
 	BootID string `json:"bootId"`
+	// BrokerEpoch is that of the newest life that a controller has registered with this directory; nil if none is known.
+	BrokerEpoch *int64 `json:"brokerEpoch,omitempty"`
 	// Unreported is the stop that no controller has been told of yet; nil when one has.
 	Unreported *unreportedStop `json:"unreported,omitempty"`
 }
@@ -158,6 +161,9 @@ func judgeStop(marker bool, epoch image.BrokerEpoch, before life, ran bool, boot
 	case before.BootID == "" || boot == "":
 	case before.BootID == boot:
 		stop.Kind = metadatapb.StopKind_STOP_KIND_PROCESS_CRASH
+		if before.BrokerEpoch != nil {
+			stop.PreviousBrokerEpoch = image.BrokerEpoch(*before.BrokerEpoch)
+		}
 	default:
 		stop.Kind = metadatapb.StopKind_STOP_KIND_MACHINE_CRASH
 	}

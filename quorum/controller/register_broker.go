@@ -41,7 +41,7 @@ import (
 //	                     leads as the last known one, and recovers. Without ELR, where nobody is last known, it stays in
 //	                     the ISR as the last member instead, and leads when it is unfenced.
 //	otherwise            its log is whole: what fencing did stays. A clean stop counts only if its marker names the epoch
-//	                     of the life before (KAFKA-18635).
+//	                     of the life before (KAFKA-18635), the crash of a process only if its directory names no other.
 //
 // The partitions that the broker leads come first, then other ISR memberships, then ELR, and its own record last.
 func RegisterBroker(v View, req *controllerpb.RegisterBrokerRequest) (Decision[*controllerpb.RegisterBrokerResponse], error) {

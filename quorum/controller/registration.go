@@ -161,14 +161,18 @@ func checkDirectory(im *image.Image, r *registration, sameLife bool) error {
 	return nil
 }
 
-// judgeStop takes a clean stop for one only if the marker is that of the life that is registered (KAFKA-18635).
+// judgeStop takes a clean stop for one only if the marker is that of the life that is registered (KAFKA-18635). The crash of a
+// process leaves no marker; but if the directory names another life than the registered one, it is not the one that life ran on,
+// or a copy that was made before.
 func judgeStop(req *controllerpb.RegisterBrokerRequest, old image.Broker) metadatapb.StopKind {
-	stop := req.GetStopKind()
-	if stop == metadatapb.StopKind_STOP_KIND_CLEAN &&
-		(req.PreviousBrokerEpoch == nil || image.BrokerEpoch(req.GetPreviousBrokerEpoch()) != old.Epoch) {
+	named := req.PreviousBrokerEpoch != nil
+	isOf := named && image.BrokerEpoch(req.GetPreviousBrokerEpoch()) == old.Epoch
+	switch stop := req.GetStopKind(); {
+	case stop == metadatapb.StopKind_STOP_KIND_CLEAN && !isOf, stop == metadatapb.StopKind_STOP_KIND_PROCESS_CRASH && named && !isOf:
 		return metadatapb.StopKind_STOP_KIND_UNSPECIFIED
+	default:
+		return stop
 	}
-	return stop
 }
 
 // checkJudgedOffset refuses a list of lost replicas that was made on an image older than the last change that could have

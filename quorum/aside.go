@@ -110,7 +110,7 @@ func (l *loop) dropAside() {
 // meanwhile takes what comes while nothing that writes can be decided, for a large decision is made or the log is behind: heartbeats
 // that change nothing are answered, all else waits in order.
 func (l *loop) meanwhile(op *operation) {
-	if op.beat != nil && l.isOfNobodyAside(op.beat) && l.claim.restsOnCommitted(op.beat) && !op.isLate(l.env.Now()) {
+	if op.heartbeat != nil && l.isOfNobodyAside(op.heartbeat) && l.claim.restsOnCommitted(op.heartbeat) && !op.isLate(l.env.Now()) {
 		v := l.view()
 		if op.extent == nil || op.extent(v).Items < asideItemsMin {
 			if p := op.decide(v); p.err == nil && len(p.records) == 0 {

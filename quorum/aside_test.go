@@ -51,7 +51,7 @@ func broker(id int32) *metadatapb.Record {
 func beat(t *testing.T, answered *[]string, id int32, wantFence bool) *operation {
 	r := &controllerpb.BrokerHeartbeatRequest{BrokerId: id, BrokerEpoch: int64(id), MetadataOffset: 10, WantFence: wantFence}
 	return &operation{
-		ctx: t.Context(), cause: &metadatapb.Cause{Name: "BrokerHeartbeat"}, beat: r,
+		ctx: t.Context(), cause: &metadatapb.Cause{Name: "BrokerHeartbeat"}, heartbeat: r,
 		decide: func(v controller.View) plan { return planOf(controller.BrokerHeartbeat(v, r)) },
 		answer: func(out result) {
 			if out.err != nil {
@@ -112,8 +112,8 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 		if b, _ := l.claim.pending.Broker(1); !b.Fenced || l.claim.pending.Offset() != 11 || l.claim.open.records != 1 {
 			t.Fatalf("pending at %d has %+v", l.claim.pending.Offset(), b)
 		}
-		heard, _ := l.claim.liveness.Beat(2)
-		settled, _ := l.claim.liveness.Beat(1)
+		heard, _ := l.claim.liveness.HeartbeatState(2)
+		settled, _ := l.claim.liveness.HeartbeatState(1)
 		if !heard.LastContact.After(began) || settled.SettledOffset != 11 {
 			t.Errorf("heard %+v, settled %+v", heard, settled)
 		}

@@ -38,7 +38,7 @@ func TestOverloadFencesNobodyWhoSpeaks(t *testing.T) {
 				defer cancel()
 				speak := func(id int32, epoch int64) {
 					r := &controllerpb.BrokerHeartbeatRequest{BrokerId: id, BrokerEpoch: epoch, MetadataOffset: 10}
-					go l.do(ctx, &operation{ctx: ctx, cause: &metadatapb.Cause{Name: "BrokerHeartbeat"}, beat: r})
+					go l.do(ctx, &operation{ctx: ctx, cause: &metadatapb.Cause{Name: "BrokerHeartbeat"}, heartbeat: r})
 				}
 				const twoSeconds = 20 // ticks
 				run := func(ticks int, second int64) (fenced []bool) {

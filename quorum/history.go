@@ -143,9 +143,9 @@ func readPeer(ctx context.Context, conn grpc.ClientConnInterface, from, end imag
 	return err
 }
 
-// pieces hands over what history and log hold between two offsets, in order: entries whole, and what is missing. With a
+// readPast hands over what history and log hold between two offsets, in order: entries whole, and what is missing. With a
 // topic, what is certainly not about it may be left out.
-func (n *Node) pieces(ctx context.Context, from, end image.MetadataOffset, about *history.Topic, take func(history.Piece) error) error {
+func (n *Node) readPast(ctx context.Context, from, end image.MetadataOffset, about *history.Topic, take func(history.Piece) error) error {
 	next := from
 	if h := n.fsm.history; h != nil && h.End().Offset >= from {
 		last := min(end, h.End().Offset)

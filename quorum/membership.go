@@ -86,7 +86,7 @@ func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Confi
 	if err != nil {
 		return q, conf, err
 	}
-	asked := level{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
+	asked := catchUpTarget{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
 	n.awaitVoters(ctx, active, conf, asked)
 	for _, s := range conf.Servers {
 		directory, err := image.ParseUUID(s.ID.DirectoryID)
@@ -100,14 +100,14 @@ func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Confi
 	return q, conf, nil
 }
 
-// level is what a voter must have to count as caught up: the log up to an index, and a sign of life since a moment.
-type level struct {
+// catchUpTarget is what a voter must have to count as caught up: the log up to an index, and a sign of life since a moment.
+type catchUpTarget struct {
 	index uint64
 	since time.Time
 }
 
-// awaitVoters returns when all voters are level, or a moment is over, or the active role.
-func (n *Node) awaitVoters(ctx context.Context, active *activity, conf raftnode.Configuration, want level) {
+// awaitVoters returns when all voters have caught up, or a moment is over, or the active role.
+func (n *Node) awaitVoters(ctx context.Context, active *activity, conf raftnode.Configuration, want catchUpTarget) {
 	ctx, cancel := context.WithTimeout(ctx, quorumCheckMax)
 	defer cancel()
 	until(ctx, active.ended, n.raft.Heard(), func() bool {
@@ -136,8 +136,8 @@ func until(ctx context.Context, ended <-chan struct{}, news *raftnode.Signal, ho
 	}
 }
 
-// hasCaughtUp tells whether a member is level, and how far its log reaches.
-func (n *Node) hasCaughtUp(id raftnode.ServerID, want level) (bool, uint64) {
+// hasCaughtUp tells whether a member has caught up, and how far its log reaches.
+func (n *Node) hasCaughtUp(id raftnode.ServerID, want catchUpTarget) (bool, uint64) {
 	if id == n.raft.ID() {
 		return true, n.raft.LastIndex()
 	}

@@ -72,7 +72,7 @@ func (n *Node) probe(ctx context.Context, m controller.QuorumMember) error {
 		bound = min(bound, max(probeMax, deadline.Sub(n.cfg.Env.Now())-catchUpMargin))
 	}
 	err := n.raft.Probe(serverID(m), m.Address, bound)
-	var refused *raftnode.RefusedError
+	var refused *raftnode.HandshakeRefusedError
 	switch {
 	case err == nil:
 		return nil

@@ -104,7 +104,7 @@ func (n *Node) finishAddition(ctx context.Context, active *activity, conf raftno
 
 // followsClosely tells whether a member gets within an election time-out what is committed now: one round of awaitCatchUp.
 func (n *Node) followsClosely(ctx context.Context, active *activity, id raftnode.ServerID) bool {
-	asked := level{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
+	asked := catchUpTarget{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.ElectionTimeout)
 	defer cancel()
 	return until(ctx, active.ended, n.raft.Heard(), func() bool {

@@ -19,8 +19,8 @@ type operation struct {
 	decide func(controller.View) plan
 	// extent estimates how large the decision is; a large one is made beside the loop. Nil: it is always small.
 	extent func(controller.View) controller.Extent
-	// beat is the request if it is a heartbeat.
-	beat *controllerpb.BrokerHeartbeatRequest
+	// heartbeat is the request if it is a heartbeat.
+	heartbeat *controllerpb.BrokerHeartbeatRequest
 	// answer is called exactly once, by the loop, and must not block.
 	answer func(result)
 	// late is decided instead when the request has waited for longer than lateAfter, or its caller has given up: what it
@@ -84,8 +84,8 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 		return result{}, ErrNotActive
 	}
 	op.arrived = l.env.Now()
-	if op.beat != nil {
-		l.contacts.note(l.fsm.Image(), op.beat, op.arrived)
+	if op.heartbeat != nil {
+		l.contacts.note(l.fsm.Image(), op.heartbeat, op.arrived)
 	}
 	answered := make(chan result, 1)
 	op.answer = func(r result) { answered <- r }

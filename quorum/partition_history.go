@@ -54,7 +54,7 @@ func (n *Node) ReadHistory(ctx context.Context, im *image.Image, r *controllerpb
 // sendEvents is the second pass.
 func (n *Node) sendEvents(ctx context.Context, im *image.Image, id image.TopicID, survey *survey, take func(*controllerpb.ReadHistoryResponse) error) error {
 	tracker := history.NewTracker(id, survey.partition)
-	return n.pieces(ctx, 0, im.Offset(), &history.Topic{ID: id}, func(p history.Piece) error {
+	return n.readPast(ctx, 0, im.Offset(), &history.Topic{ID: id}, func(p history.Piece) error {
 		if p.Gap != nil {
 			tracker.Gap()
 			if p.Gap.To+1 == survey.completeFrom {
@@ -82,7 +82,7 @@ type survey struct {
 
 func (n *Node) survey(ctx context.Context, im *image.Image, id image.TopicID, partition int32) (*survey, error) {
 	s := &survey{partition: partition, tracker: history.NewTracker(id, partition)}
-	err := n.pieces(ctx, 0, im.Offset(), &history.Topic{ID: id}, func(p history.Piece) error {
+	err := n.readPast(ctx, 0, im.Offset(), &history.Topic{ID: id}, func(p history.Piece) error {
 		if p.Gap != nil {
 			s.completeFrom = p.Gap.To + 1
 			s.tracker.Gap()
@@ -167,7 +167,7 @@ func (n *Node) findTopic(ctx context.Context, im *image.Image, r *controllerpb.R
 // formerTopics are the other topics that had a name, oldest first.
 func (n *Node) formerTopics(ctx context.Context, im *image.Image, name string, except image.TopicID) ([]*controllerpb.FormerTopic, error) {
 	var out []*controllerpb.FormerTopic
-	err := n.pieces(ctx, 0, im.Offset(), &history.Topic{Name: name}, func(p history.Piece) error {
+	err := n.readPast(ctx, 0, im.Offset(), &history.Topic{Name: name}, func(p history.Piece) error {
 		if p.Entry == nil {
 			return nil
 		}

@@ -89,7 +89,7 @@ func (l *loop) settle(op *operation, p plan) {
 	if p.liveness != nil {
 		c.liveness = *p.liveness
 	}
-	if len(p.records) == 0 && op.beat != nil && c.restsOnCommitted(op.beat) {
+	if len(p.records) == 0 && op.heartbeat != nil && c.restsOnCommitted(op.heartbeat) {
 		op.answer(result{response: p.response, image: c.committed})
 		return
 	}

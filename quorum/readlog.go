@@ -21,7 +21,7 @@ func (n *Node) ReadLog(ctx context.Context, r *controllerpb.ReadLogRequest, end 
 	if from > end {
 		return nil
 	}
-	return n.pieces(ctx, from, end, nil, func(p history.Piece) error {
+	return n.readPast(ctx, from, end, nil, func(p history.Piece) error {
 		if first && p.Gap != nil && !r.GetFromOldest() {
 			return n.beginsLater(from, p.Gap.To+1)
 		}

@@ -76,7 +76,7 @@ func (n *Node) replayTo(ctx context.Context, offset image.MetadataOffset) (*imag
 	}
 	delta := base.Fork()
 	at, chain := base.Offset(), base.Chain()
-	err = n.pieces(ctx, at+1, offset, nil, func(p history.Piece) error {
+	err = n.readPast(ctx, at+1, offset, nil, func(p history.Piece) error {
 		if p.Gap != nil {
 			return n.notBuilt(offset, *p.Gap)
 		}

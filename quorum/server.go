@@ -66,7 +66,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 	cause := brokerCause("BrokerHeartbeat", r.GetBrokerId())
 	cause.Principal = principalOf(ctx)
 	response, im, err := await[*controllerpb.BrokerHeartbeatResponse](ctx, n.loop, &operation{
-		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2, beat: r,
+		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2, heartbeat: r,
 		extent: func(v controller.View) controller.Extent { return controller.BrokerHeartbeatExtent(v, r) },
 		decide: func(v controller.View) plan { return planOf(controller.BrokerHeartbeat(v, r)) },
 		late:   func(v controller.View) plan { return planOf(controller.LateHeartbeat(v, r)) },

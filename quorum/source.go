@@ -32,13 +32,13 @@ func (n *Node) Heard(id image.BrokerID) reader.Heard {
 	if soft == nil {
 		return reader.Nothing
 	}
-	beat, ok := soft.Beat(id)
-	if !ok || beat.MetadataOffset == image.NoOffset {
+	state, ok := soft.HeartbeatState(id)
+	if !ok || state.MetadataOffset == image.NoOffset {
 		return reader.Nothing
 	}
 	return reader.Heard{
-		MetadataOffset: beat.MetadataOffset, Chain: beat.Chain,
-		AgeMs: max(0, n.cfg.Env.Now().Sub(beat.LastContact).Milliseconds()),
+		MetadataOffset: state.MetadataOffset, Chain: state.Chain,
+		AgeMs: max(0, n.cfg.Env.Now().Sub(state.LastContact).Milliseconds()),
 	}
 }
 

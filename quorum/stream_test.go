@@ -157,7 +157,11 @@ func TestSlowSubscriberHoldsUpNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		for range 20 {
-			if _, err := controllerpb.NewMetadataStreamClient(c.Conn(t, m)).Follow(ctx, &controllerpb.FollowRequest{ClusterId: quorumtest.ClusterID, MetadataOffset: -1}); err != nil {
+			stream, err := controllerpb.NewMetadataStreamClient(c.Conn(t, m)).Follow(ctx, &controllerpb.FollowRequest{ClusterId: quorumtest.ClusterID, MetadataOffset: -1})
+			if err == nil {
+				_, err = stream.Recv() // its first position, and nothing after it
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

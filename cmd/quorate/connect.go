@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"strconv"
@@ -135,6 +136,22 @@ func (a *app) readOnce(ctx context.Context, c *client.Client, r *readFlags, f fu
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "node %d at %s does not answer; see whether it runs", r.node, address)
 	}
 	return nil
+}
+
+// eachPiece takes the pieces of a streamed answer until it ends, or take says with io.EOF that it wants no more.
+func eachPiece[T any](stream grpc.ServerStreamingClient[T], take func(*T) error) error {
+	for {
+		piece, err := stream.Recv()
+		if err == nil {
+			err = take(piece)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // addressOf finds a node's GRPC address: among the controllers, then among the registered brokers.

@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -57,16 +55,10 @@ func (a *app) metadataDump(ctx context.Context, r *readFlags, request *controlle
 		if err != nil {
 			return err
 		}
-		for {
-			piece, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		return eachPiece(stream, func(piece *controllerpb.DumpImageResponse) error {
 			dump.Write(piece.GetData())
-		}
+			return nil
+		})
 	})
 	if err != nil {
 		return err

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -88,16 +86,10 @@ func (a *app) metadataHistory(ctx context.Context, r *readFlags, request *contro
 		if err != nil {
 			return err
 		}
-		for {
-			piece, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		return eachPiece(stream, func(piece *controllerpb.ReadHistoryResponse) error {
 			shown.piece(piece)
-		}
+			return nil
+		})
 	})
 	return shown.end(err)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -60,32 +59,26 @@ func (a *app) metadataLog(ctx context.Context, r *readFlags, want logRange) erro
 		if err != nil {
 			return err
 		}
-		for {
-			piece, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		return eachPiece(stream, func(piece *controllerpb.ReadLogResponse) error {
 			if g := piece.GetGap(); g != nil {
 				if g.GetFromOffset() > want.to {
-					return nil
+					return io.EOF
 				}
 				a.showGap(g)
 				want.from = g.GetToOffset() + 1
-				continue
+				return nil
 			}
 			frame := piece.GetEntry()
 			if frame.GetBaseOffset() > want.to {
-				return nil
+				return io.EOF
 			}
 			if err := a.showEntry(frame, want); err != nil {
 				return err
 			}
 			// A read may be repeated by the client: what was shown is not shown again.
 			want.from = frame.GetBaseOffset() + int64(frame.GetRecords())
-		}
+			return nil
+		})
 	})
 	return err
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -81,18 +79,12 @@ func (a *app) describe(ctx context.Context, c *client.Client, r *readFlags, requ
 		if err != nil {
 			return err
 		}
-		for {
-			piece, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		return eachPiece(stream, func(piece *controllerpb.DescribeTopicsResponse) error {
 			offset = piece.GetMetadataOffset()
 			topics = append(topics, piece.GetTopics()...)
 			unknown = append(unknown, piece.GetUnknown()...)
-		}
+			return nil
+		})
 	})
 	return offset, topics, unknown, err
 }

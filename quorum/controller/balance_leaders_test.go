@@ -48,7 +48,7 @@ func TestReturnIsCountedFromWhenItWasSeen(t *testing.T) {
 				t.Errorf("%d elections after the broker had served for %v, want 1", n, settle)
 			}
 			joined := h.liveness.Registered(1, h.now, 9).Joined(h.liveness.Heard(1, h.now.Add(time.Second), 5, 0))
-			if beat, _ := joined.Beat(1); beat.MetadataOffset != image.NoOffset || beat.SettledOffset != 9 || !beat.LastContact.Equal(h.now.Add(time.Second)) {
+			if beat, _ := joined.HeartbeatState(1); beat.MetadataOffset != image.NoOffset || beat.SettledOffset != 9 || !beat.LastContact.Equal(h.now.Add(time.Second)) {
 				t.Errorf("a heartbeat of the life before counts for the one that was registered meanwhile: %+v", beat)
 			}
 		})

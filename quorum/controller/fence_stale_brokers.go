@@ -61,7 +61,7 @@ func fenceStale(v View, max int) Decision[Done] {
 	liveness := v.Liveness
 	for _, id := range next {
 		b, _ := v.Image.Broker(id)
-		beat, _ := liveness.Beat(id)
+		state, _ := liveness.HeartbeatState(id)
 		e.bar(id)
 		departure := departure{
 			electorate: e, broker: id, leavesISR: true, before: before,
@@ -70,7 +70,7 @@ func fenceStale(v View, max int) Decision[Done] {
 		d.Records = append(d.Records, departure.fencing(b, v.nowMs())...)
 		liveness = liveness.Settled(id, v.NextOffset+image.MetadataOffset(len(d.Records)-1))
 		d.because("broker "+id.String(), "fenced: silent for %v, broker.session.timeout.ms is %d",
-			v.Now.Sub(beat.LastContact).Round(time.Millisecond), v.Limits.SessionTimeout.Milliseconds())
+			v.Now.Sub(state.LastContact).Round(time.Millisecond), v.Limits.SessionTimeout.Milliseconds())
 	}
 	d.Liveness = &liveness
 	return d

@@ -9,8 +9,8 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
-// Beat is what the active controller knows of one broker beside its registration.
-type Beat struct {
+// BrokerHeartbeatState is what the active controller knows of one broker beside its registration.
+type BrokerHeartbeatState struct {
 	Broker image.BrokerID
 	// LastContact is when the broker was heard last, or when its session began anew.
 	LastContact time.Time
@@ -31,7 +31,7 @@ type Beat struct {
 //
 // Whether a broker is fenced is not in here: the pending image says so.
 type Liveness struct {
-	beats []Beat // ascending broker id
+	states []BrokerHeartbeatState // ascending broker id
 	// lastTick is when the controller ran last.
 	lastTick time.Time
 }
@@ -41,7 +41,7 @@ type Liveness struct {
 func NewLiveness(im *image.Image, now time.Time) Liveness {
 	lv := Liveness{lastTick: now}
 	for b := range im.Brokers() {
-		lv.beats = append(lv.beats, Beat{
+		lv.states = append(lv.states, BrokerHeartbeatState{
 			Broker: b.ID, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: im.Offset(), ServingSince: now,
 		})
 	}
@@ -61,42 +61,42 @@ func (lv Liveness) Tick(now time.Time, heartbeatInterval time.Duration) (next Li
 
 // Renewed gives every broker a full new session.
 func (lv Liveness) Renewed(now time.Time) Liveness {
-	next := Liveness{beats: slices.Clone(lv.beats), lastTick: now}
-	for i := range next.beats {
-		next.beats[i].LastContact = now
+	next := Liveness{states: slices.Clone(lv.states), lastTick: now}
+	for i := range next.states {
+		next.states[i].LastContact = now
 	}
 	return next
 }
 
-// Beat returns what is known of a broker.
-func (lv Liveness) Beat(id image.BrokerID) (Beat, bool) {
+// HeartbeatState returns what is known of a broker.
+func (lv Liveness) HeartbeatState(id image.BrokerID) (BrokerHeartbeatState, bool) {
 	if i, ok := lv.find(id); ok {
-		return lv.beats[i], true
+		return lv.states[i], true
 	}
-	return Beat{}, false
+	return BrokerHeartbeatState{}, false
 }
 
 func (lv Liveness) find(id image.BrokerID) (int, bool) {
-	return slices.BinarySearchFunc(lv.beats, id, func(b Beat, id image.BrokerID) int { return int(b.Broker) - int(id) })
+	return slices.BinarySearchFunc(lv.states, id, func(b BrokerHeartbeatState, id image.BrokerID) int { return int(b.Broker) - int(id) })
 }
 
-// with returns a copy in which the broker's beat went through change; a broker not known yet gets one.
-func (lv Liveness) with(id image.BrokerID, change func(*Beat)) Liveness {
+// with returns a copy in which the broker's state went through change; a broker not known yet gets one.
+func (lv Liveness) with(id image.BrokerID, change func(*BrokerHeartbeatState)) Liveness {
 	i, ok := lv.find(id)
 	next := Liveness{lastTick: lv.lastTick}
 	if ok {
-		next.beats = slices.Clone(lv.beats)
+		next.states = slices.Clone(lv.states)
 	} else {
-		fresh := Beat{Broker: id, MetadataOffset: image.NoOffset, SettledOffset: image.NoOffset}
-		next.beats = slices.Insert(slices.Clone(lv.beats), i, fresh)
+		fresh := BrokerHeartbeatState{Broker: id, MetadataOffset: image.NoOffset, SettledOffset: image.NoOffset}
+		next.states = slices.Insert(slices.Clone(lv.states), i, fresh)
 	}
-	change(&next.beats[i])
+	change(&next.states[i])
 	return next
 }
 
 // Heard notes a heartbeat.
 func (lv Liveness) Heard(id image.BrokerID, now time.Time, offset image.MetadataOffset, chain image.Chain) Liveness {
-	return lv.with(id, func(b *Beat) { b.LastContact, b.MetadataOffset, b.Chain = now, offset, chain })
+	return lv.with(id, func(b *BrokerHeartbeatState) { b.LastContact, b.MetadataOffset, b.Chain = now, offset, chain })
 }
 
 // Contact is a heartbeat that has arrived and may not have been decided yet.
@@ -109,14 +109,14 @@ type Contact struct {
 // Contacts returns the liveness with the sessions renewed of the brokers that have spoken. What they have applied and what
 // they wish is for [BrokerHeartbeat]; a heartbeat that it refuses does not count here either.
 func Contacts(v View, heard map[image.BrokerID]Contact) Liveness {
-	next := Liveness{beats: slices.Clone(v.Liveness.beats), lastTick: v.Liveness.lastTick}
+	next := Liveness{states: slices.Clone(v.Liveness.states), lastTick: v.Liveness.lastTick}
 	for id, c := range heard {
 		i, ok := next.find(id)
-		if !ok || !c.At.After(next.beats[i].LastContact) {
+		if !ok || !c.At.After(next.states[i].LastContact) {
 			continue
 		}
 		if _, err := checkHeartbeat(v, c.Heartbeat); err == nil {
-			next.beats[i].LastContact = c.At
+			next.states[i].LastContact = c.At
 		}
 	}
 	return next
@@ -124,30 +124,30 @@ func Contacts(v View, heard map[image.BrokerID]Contact) Liveness {
 
 // Registered notes a registration: nothing is known yet of what the broker has applied.
 func (lv Liveness) Registered(id image.BrokerID, now time.Time, settled image.MetadataOffset) Liveness {
-	return lv.with(id, func(b *Beat) {
-		*b = Beat{Broker: id, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: settled}
+	return lv.with(id, func(b *BrokerHeartbeatState) {
+		*b = BrokerHeartbeatState{Broker: id, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: settled}
 	})
 }
 
 // Serving notes that the broker was unfenced.
 func (lv Liveness) Serving(id image.BrokerID, now time.Time) Liveness {
-	return lv.with(id, func(b *Beat) { b.ServingSince = now })
+	return lv.with(id, func(b *BrokerHeartbeatState) { b.ServingSince = now })
 }
 
 // Settled notes the offset of the record that fenced a broker.
 func (lv Liveness) Settled(id image.BrokerID, offset image.MetadataOffset) Liveness {
-	return lv.with(id, func(b *Beat) { b.SettledOffset = offset })
+	return lv.with(id, func(b *BrokerHeartbeatState) { b.SettledOffset = offset })
 }
 
 // Joined is lv, which was decided on while the controller went on, with what was noted meanwhile: brokers that were heard
 // later, and the controller's own last turn.
 func (lv Liveness) Joined(meanwhile Liveness) Liveness {
-	next := Liveness{beats: slices.Clone(lv.beats), lastTick: meanwhile.lastTick}
-	for _, beat := range meanwhile.beats {
-		if i, ok := next.find(beat.Broker); ok && beat.LastContact.After(next.beats[i].LastContact) {
-			next.beats[i].LastContact = beat.LastContact
-			if next.beats[i].MetadataOffset != image.NoOffset { // else it may be that of a life that the decision has ended
-				next.beats[i].MetadataOffset, next.beats[i].Chain = beat.MetadataOffset, beat.Chain
+	next := Liveness{states: slices.Clone(lv.states), lastTick: meanwhile.lastTick}
+	for _, state := range meanwhile.states {
+		if i, ok := next.find(state.Broker); ok && state.LastContact.After(next.states[i].LastContact) {
+			next.states[i].LastContact = state.LastContact
+			if next.states[i].MetadataOffset != image.NoOffset { // else it may be that of a life that the decision has ended
+				next.states[i].MetadataOffset, next.states[i].Chain = state.MetadataOffset, state.Chain
 			}
 		}
 	}
@@ -160,28 +160,28 @@ func (lv Liveness) Forgotten(id image.BrokerID) Liveness {
 	if !ok {
 		return lv
 	}
-	return Liveness{beats: slices.Delete(slices.Clone(lv.beats), i, i+1), lastTick: lv.lastTick}
+	return Liveness{states: slices.Delete(slices.Clone(lv.states), i, i+1), lastTick: lv.lastTick}
 }
 
 // HasSession tells whether the broker is unfenced and was heard within the timeout, both ends included.
 // A fenced broker never has a session.
 func (lv Liveness) HasSession(b image.Broker, now time.Time, timeout time.Duration) bool {
-	beat, ok := lv.Beat(b.ID)
-	return ok && !b.Fenced && now.Sub(beat.LastContact) <= timeout
+	state, ok := lv.HeartbeatState(b.ID)
+	return ok && !b.Fenced && now.Sub(state.LastContact) <= timeout
 }
 
 // Stale returns the unfenced brokers whose session is over, the longest silent first, then by id.
 func (lv Liveness) Stale(im *image.Image, now time.Time, timeout time.Duration) []image.BrokerID {
-	var stale []Beat
-	for _, beat := range lv.beats {
-		if b, ok := im.Broker(beat.Broker); ok && !b.Fenced && now.Sub(beat.LastContact) > timeout {
-			stale = append(stale, beat)
+	var stale []BrokerHeartbeatState
+	for _, state := range lv.states {
+		if b, ok := im.Broker(state.Broker); ok && !b.Fenced && now.Sub(state.LastContact) > timeout {
+			stale = append(stale, state)
 		}
 	}
-	slices.SortStableFunc(stale, func(a, b Beat) int { return a.LastContact.Compare(b.LastContact) })
+	slices.SortStableFunc(stale, func(a, b BrokerHeartbeatState) int { return a.LastContact.Compare(b.LastContact) })
 	ids := make([]image.BrokerID, len(stale))
-	for i, beat := range stale {
-		ids[i] = beat.Broker
+	for i, state := range stale {
+		ids[i] = state.Broker
 	}
 	return ids
 }
@@ -194,11 +194,11 @@ func (lv Liveness) LowestActiveOffset(im *image.Image, except image.BrokerID) im
 		if b.ID == except || !b.IsActive() {
 			continue
 		}
-		beat, ok := lv.Beat(b.ID)
+		state, ok := lv.HeartbeatState(b.ID)
 		if !ok {
 			return image.NoOffset
 		}
-		lowest = min(lowest, beat.MetadataOffset)
+		lowest = min(lowest, state.MetadataOffset)
 	}
 	return lowest
 }

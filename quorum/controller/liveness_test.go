@@ -132,15 +132,15 @@ func TestLowestActiveOffset(t *testing.T) {
 // Updates leave the value they were made from as it was.
 func TestLivenessIsAValue(t *testing.T) {
 	h, start := livenessFixture(t)
-	before, _ := h.liveness.Beat(1)
+	before, _ := h.liveness.HeartbeatState(1)
 	_ = h.liveness.Heard(1, start.Add(time.Hour), 77, 5)
 	_ = h.liveness.Renewed(start.Add(time.Hour))
 	_ = h.liveness.Forgotten(1)
 	_ = h.liveness.Settled(1, 55)
-	if after, ok := h.liveness.Beat(1); !ok || after != before {
+	if after, ok := h.liveness.HeartbeatState(1); !ok || after != before {
 		t.Errorf("the value changed from %v to %v", before, after)
 	}
-	if _, ok := h.liveness.Forgotten(1).Beat(1); ok {
+	if _, ok := h.liveness.Forgotten(1).HeartbeatState(1); ok {
 		t.Error("forgotten and still there")
 	}
 }

@@ -110,8 +110,8 @@ func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 	}
 	d.Records = append(d.Records, &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}})
 	d.Response.RegistrationOffset = int64(offset)
-	beat, _ := v.Liveness.Beat(r.id)
-	liveness := v.Liveness.Registered(r.id, v.Now, beat.SettledOffset)
+	state, _ := v.Liveness.HeartbeatState(r.id)
+	liveness := v.Liveness.Registered(r.id, v.Now, state.SettledOffset)
 	d.Liveness = &liveness
 	what := "registration amended"
 	if left > 0 {

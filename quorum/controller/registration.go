@@ -184,11 +184,11 @@ func checkJudgedOffset(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 		return nil
 	}
 	needed := v.lastOffset()
-	switch beat, ok := v.Liveness.Beat(r.id); {
+	switch state, ok := v.Liveness.HeartbeatState(r.id); {
 	case r.old.InControlledShutdown:
 		needed = r.old.ControlledShutdownOffset
 	case r.old.Fenced && ok:
-		needed = beat.SettledOffset
+		needed = state.SettledOffset
 	}
 	if judged := offsetOf(v.Image, req.GetLineage(), req.GetJudgedOffset()); judged < needed {
 		return controllerpb.Refuse(codeOffsetNotAvailable,

@@ -343,8 +343,8 @@ func (s *script) heartbeat() string {
 	if s.has("late") {
 		d, err := controller.LateHeartbeat(s.h.view(), req)
 		out := carryOut(s.h, d, err)
-		if beat, ok := s.h.liveness.Beat(image.BrokerID(id)); ok && err == nil {
-			out += fmt.Sprintf("contact=%v offset=%d\n", beat.LastContact.Sub(time.Unix(1000, 0)), beat.MetadataOffset)
+		if state, ok := s.h.liveness.HeartbeatState(image.BrokerID(id)); ok && err == nil {
+			out += fmt.Sprintf("contact=%v offset=%d\n", state.LastContact.Sub(time.Unix(1000, 0)), state.MetadataOffset)
 		}
 		return out
 	}

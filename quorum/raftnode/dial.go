@@ -101,13 +101,13 @@ func (l *streamLayer) hear(said answer, to ServerID) bool {
 }
 
 // refused makes the error of a refusal, and logs it.
-func (l *streamLayer) refused(said answer, to peerAddress) *RefusedError {
+func (l *streamLayer) refused(said answer, to peerAddress) *HandshakeRefusedError {
 	l.metrics.DialsRefused.Add(1)
 	listener := "a listener without a valid server id"
 	if id, err := ParseServerID(said.listener); err == nil {
 		listener = id.String()
 	}
-	e := &RefusedError{Reason: said.verdict.String(), To: to.id.String(), Listener: listener, Address: to.hostPort, Action: action(said.verdict, to.id.String(), listener)}
+	e := &HandshakeRefusedError{Reason: said.verdict.String(), To: to.id.String(), Listener: listener, Address: to.hostPort, Action: action(said.verdict, to.id.String(), listener)}
 	switch said.verdict {
 	case removedSender:
 		e.Action = removedAction(l.self.id.String())

@@ -138,8 +138,8 @@ func TestDialing(t *testing.T) {
 		"good":                {peerAddress{"n1:9292", one}.String(), nil, ""},
 		"plain":               {"n1:9292", ErrPlainAddress, ""},
 		"nobody there":        {peerAddress{"n9:9292", one}.String(), errors.New("refused"), ""},
-		"another directory":   {peerAddress{"n1:9292", anew}.String(), &RefusedError{Reason: "wrong_directory"}, "quorate quorum remove"},
-		"another node":        {peerAddress{"n1:9292", three}.String(), &RefusedError{Reason: "wrong_node"}, "another node listens"},
+		"another directory":   {peerAddress{"n1:9292", anew}.String(), &HandshakeRefusedError{Reason: "wrong_directory"}, "quorate quorum remove"},
+		"another node":        {peerAddress{"n1:9292", three}.String(), &HandshakeRefusedError{Reason: "wrong_node"}, "another node listens"},
 		"no server id":        {"n1:9292/x", errors.New("server id"), ""},
 		"a listener, no peer": {peerAddress{"silent:1", one}.String(), errors.New("handshake"), ""},
 	} {
@@ -170,7 +170,7 @@ func TestDialing(t *testing.T) {
 				if took := time.Since(start); took > 2*time.Second {
 					t.Errorf("took %v", took)
 				}
-				var refused, wantRefused *RefusedError
+				var refused, wantRefused *HandshakeRefusedError
 				switch {
 				case at.want == nil:
 					if err != nil {

@@ -92,7 +92,7 @@ func TestProbe(t *testing.T) {
 		c.start()
 		leader := c.leader(c.members[0])
 		probe := func(id ServerID, address string) string {
-			var refused *RefusedError
+			var refused *HandshakeRefusedError
 			switch err := leader.node.Probe(id, address, time.Second); {
 			case err == nil:
 				return "accepted"

@@ -36,7 +36,7 @@ type Probed struct {
 	Listener string
 	Lineage  int32
 	// Refused is why it would not speak Raft with the asking server; nil if it would.
-	Refused *RefusedError
+	Refused *HandshakeRefusedError
 
 	said answer
 }
@@ -67,7 +67,7 @@ func (p Prober) Probe(ctx context.Context, to Server) (Probed, error) {
 	return out, nil
 }
 
-// Probe asks who listens at an address, as a member would, and says that it means the server. The error is a [*RefusedError] if
+// Probe asks who listens at an address, as a member would, and says that it means the server. The error is a [*HandshakeRefusedError] if
 // another answered, or if the server would not speak Raft with this one.
 func (n *Node) Probe(id ServerID, address string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(n.layer.ctx, timeout)

@@ -25,8 +25,8 @@ const (
 	ReasonSuperseded = "superseded"
 )
 
-// RefusedError is what dialing returns when the listener refused the handshake.
-type RefusedError struct {
+// HandshakeRefusedError is what dialing returns when the listener refused the handshake.
+type HandshakeRefusedError struct {
 	// Reason is one of the labels of [Metrics.Handshakes].
 	Reason string
 	// To is the server that was meant, Listener the one that answered.
@@ -38,7 +38,7 @@ type RefusedError struct {
 }
 
 // Error implements error.
-func (e *RefusedError) Error() string {
+func (e *HandshakeRefusedError) Error() string {
 	return fmt.Sprintf("raftnode: raft connection to %s at %s refused by %s: %s: %s", e.To, e.Address, e.Listener, e.Reason, e.Action)
 }
 

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
+	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/test/cluster"
 )
 
@@ -105,7 +106,7 @@ func claim(t *testing.T, address string) {
 
 // oversizedMessages are calls whose message is above the limit. They are refused, and the connection lives.
 func oversizedMessages(t *testing.T, address string) {
-	const limit = 64 << 20
+	const limit = client.RequestBytesMax
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(2*limit)))
 	if err != nil {

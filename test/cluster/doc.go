@@ -21,9 +21,6 @@
 //	h.Arm(t)
 //	h.AwaitKill(t, time.Minute)
 //
-// A test that waits on conditions calls t.Parallel, and two run at a time; one that looks at gaps, time limits or memory does
-// not, and runs alone.
-//
 // # Guarantees
 //
 // Every process that a test started is gone when it ends: dev is told to stop, must exit 0, and what is left is
@@ -32,5 +29,5 @@
 // # Goroutines
 //
 // Writers own theirs and stop with [Writers.Stop]. A Cluster may be used by several goroutines. A test that waits on
-// conditions calls t.Parallel; one that looks at gaps, time limits or memory does not, and runs alone.
+// conditions calls t.Parallel, and two run at a time; one that looks at gaps, time limits or memory does not, and runs alone.
 package cluster

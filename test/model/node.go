@@ -125,8 +125,8 @@ func (n *node) expired(over func(image.BrokerID) bool) (controller.Liveness, tim
 	now := begin.Add(limits.SessionTimeout + time.Millisecond)
 	live := n.live
 	for b := range n.im.Brokers() {
-		if beat, _ := live.Beat(b.ID); !over(b.ID) {
-			live = live.Heard(b.ID, now, beat.MetadataOffset, beat.Chain)
+		if state, _ := live.HeartbeatState(b.ID); !over(b.ID) {
+			live = live.Heard(b.ID, now, state.MetadataOffset, state.Chain)
 		}
 	}
 	return live, now
@@ -306,9 +306,9 @@ func (n *node) appendImage(b []byte) []byte {
 // appendSoft writes what decides when a fenced broker is served again. The rest of the soft state is the same in all worlds.
 func (n *node) appendSoft(b []byte) []byte {
 	for br := range n.im.Brokers() {
-		if beat, ok := n.live.Beat(br.ID); ok && br.Fenced {
+		if state, ok := n.live.HeartbeatState(br.ID); ok && br.Fenced {
 			b = appendInt(b, "broker ", int64(br.ID))
-			b = appendInt(b, " settled=", int64(beat.SettledOffset))
+			b = appendInt(b, " settled=", int64(state.SettledOffset))
 			b = append(b, '\n')
 		}
 	}

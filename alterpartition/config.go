@@ -18,8 +18,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// RetryBackoff is the pause after a request that failed as a whole, and before one that only repeats. 50 ms.
 	RetryBackoff time.Duration
-	// ProofDelay is how long after a sending without an answer INELIGIBLE_REPLICA is not taken as proof: a copy on a
-	// slow connection could still be applied. At least RequestTimeout; 4 s.
+	// ProofDelay is how long after a sending without an answer the refusal INELIGIBLE_REPLICA of what is sent again is not
+	// taken as proof: a copy on a slow connection could still be applied. At least RequestTimeout; 4 s.
 	ProofDelay time.Duration
 	// ItemsPerRequestMax bounds a request. 10,000.
 	ItemsPerRequestMax int

@@ -155,6 +155,7 @@ func (m *Manager) round(ctx context.Context, entries []*entry) bool {
 	for i, e := range entries {
 		items[i] = e.item
 	}
+	sent := m.clock.Now()
 	limited, cancel := context.WithTimeout(ctx, m.cfg.RequestTimeout)
 	defer cancel()
 	response, err := m.controller.AlterPartition(limited, buildRequest(m.cfg.BrokerID, m.cfg.BrokerEpoch(), items))
@@ -162,6 +163,6 @@ func (m *Manager) round(ctx context.Context, entries []*entry) bool {
 		m.failed(ctx, entries, err)
 		return false
 	}
-	m.settle(entries, readResponse(items, response))
+	m.settle(entries, readResponse(items, response), sent)
 	return true
 }

@@ -350,6 +350,33 @@ func TestIneligibleNeedsNoRival(t *testing.T) {
 	})
 }
 
+// A refusal that was on its way for long is no newer than its request: the lost copy may have been applied meanwhile.
+func TestIneligibleCountsFromItsSending(t *testing.T) {
+	run(t, nil, func(d *desk) {
+		d.mustSubmit(0)
+		d.expect(0) // no answer in 2 s; it may arrive until 6 s
+		c := d.expect(0)
+		for c.at < 4500*time.Millisecond {
+			time.Sleep(500 * time.Millisecond)
+			c.answer(map[int32]controllerpb.ErrorCode{0: ineligible})
+			c = d.expect(0)
+		}
+		time.Sleep(1600 * time.Millisecond)
+		c.answer(map[int32]controllerpb.ErrorCode{0: ineligible})
+		synctest.Wait()
+		if d.answers != nil {
+			t.Fatalf("sent after %v and passed on after %v", c.at, time.Since(d.start))
+		}
+		c = d.expect(0)
+		c.answer(map[int32]controllerpb.ErrorCode{0: ineligible})
+		synctest.Wait()
+		d.want("0:INELIGIBLE_REPLICA")
+		if c.at < 6*time.Second {
+			t.Errorf("passed on what was sent after %v", c.at)
+		}
+	})
+}
+
 // TestThousandPartitions: as many changes at once go in two requests.
 func TestThousandPartitions(t *testing.T) {
 	run(t, nil, func(d *desk) {

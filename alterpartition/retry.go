@@ -31,14 +31,14 @@ func (m *Manager) failed(ctx context.Context, entries []*entry, err error) {
 }
 
 // settle takes every answered entry off the queue, then tells the owners. What stays is sent again: items that the
-// response leaves out, and those of a controller that does not know enough to refuse.
-func (m *Manager) settle(entries []*entry, answers []*partition.AlterPartitionAnswered) {
+// response leaves out, and those of a controller that does not know enough to refuse. The request was sent at sent.
+func (m *Manager) settle(entries []*entry, answers []*partition.AlterPartitionAnswered, sent time.Time) {
 	m.failures, m.failureLogged = 0, time.Time{}
 	behind := isBehind(answers)
 	now := m.clock.Now()
 	m.mu.Lock()
 	for i, e := range entries {
-		if a := answers[i]; a != nil && isFinal(e, a, behind, now) {
+		if a := answers[i]; a != nil && isFinal(e, a, behind, sent) {
 			a.Now = now
 			delete(m.entries, e.item.Partition)
 			e.done = true
@@ -67,15 +67,16 @@ func isBehind(answers []*partition.AlterPartitionAnswered) bool {
 }
 
 // isFinal tells whether an answer settles its item. A committed change always does. A refusal does not if it comes from a
-// controller that is behind, or if it is a proof (see [Config.ProofDelay]) while an earlier sending may be under way.
-func isFinal(e *entry, a *partition.AlterPartitionAnswered, behind bool, now time.Time) bool {
+// controller that is behind, or if it is a proof (see [Config.ProofDelay]) and an earlier sending may have been under way when
+// the request was sent: the controller may take that one up after it has refused, and before the refusal is here.
+func isFinal(e *entry, a *partition.AlterPartitionAnswered, behind bool, sent time.Time) bool {
 	switch {
 	case a.Code == controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED:
 		return true
 	case behind:
 		return false
 	case a.Code == controllerpb.ErrorCode_ERROR_CODE_INELIGIBLE_REPLICA:
-		return !now.Before(e.unprovenUntil)
+		return !sent.Before(e.unprovenUntil)
 	default:
 		return true
 	}

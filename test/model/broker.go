@@ -243,6 +243,8 @@ type message struct {
 	part        int
 	proposal    *partition.Proposal
 	attempt     int8
+	// rivalled: when this was sent, a copy sent before had not reached the controller.
+	rivalled bool
 	// answered is nil in a request.
 	answered *partition.AlterPartitionAnswered
 	// whole is the code of a request that was refused as a whole.
@@ -252,6 +254,11 @@ type message struct {
 }
 
 func (m *message) String() string { return m.text }
+
+// isCopyOf tells whether both are sendings of one proposal, or answers to them.
+func (m *message) isCopyOf(other *message) bool {
+	return m.from == other.from && m.life == other.life && m.part == other.part && m.proposal.Equal(other.proposal)
+}
 
 func (m *message) describe() string {
 	b := appendInt(nil, "", int64(m.from))
@@ -267,6 +274,9 @@ func (m *message) describe() string {
 	b = appendProposal(b, m.proposal)
 	if m.attempt > 0 {
 		b = appendInt(b, " attempt=", int64(m.attempt))
+	}
+	if m.rivalled {
+		b = append(b, " rivalled"...)
 	}
 	switch {
 	case m.whole != 0:

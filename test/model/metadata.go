@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/broker/partition"
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -140,8 +142,9 @@ func (w *World) answer(i int) *World {
 	return next
 }
 
-// isFinal is the AlterPartition manager's rule: a refusal that is taken as proof counts only when no other copy of the
-// request can still arrive. Package alterpartition waits for that by the clock.
+// isFinal is the AlterPartition manager's rule: a refusal that is taken as proof counts only if no other copy of the request
+// could still arrive when it was sent. One that was under way then may be decided after the refusal and before its answer is
+// here. Package alterpartition knows that by the clock.
 func (w *World) isFinal(m *message) bool {
 	switch {
 	case m.whole != controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED:
@@ -149,7 +152,7 @@ func (w *World) isFinal(m *message) bool {
 	case m.answered.Code == controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER:
 		return false
 	case m.answered.Code == controllerpb.ErrorCode_ERROR_CODE_INELIGIBLE_REPLICA:
-		return w.underWay(m.part, m.proposal, m.from, m.life) == 0
+		return !m.rivalled
 	}
 	return true
 }
@@ -171,7 +174,9 @@ func (w *World) resend(id image.BrokerID, part int, repeat bool) *World {
 	if r.attempt++; !repeat {
 		r.attempt = 0
 	}
-	next.send(message{from: id, life: b.life, senderEpoch: b.epoch, part: part, proposal: r.sent, attempt: r.attempt})
+	m := message{from: id, life: b.life, senderEpoch: b.epoch, part: part, proposal: r.sent, attempt: r.attempt}
+	m.rivalled = slices.ContainsFunc(w.messages, func(other *message) bool { return other.isRequest() && other.isCopyOf(&m) })
+	next.send(m)
 	return next
 }
 

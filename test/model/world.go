@@ -252,16 +252,14 @@ func (w *World) take(i int) *message {
 
 // underWay counts the copies of a proposal, requests and answers, and those that wait for a commit.
 func (w *World) underWay(part int, p *partition.Proposal, from image.BrokerID, life int8) (n int) {
-	same := func(m *message) bool {
-		return m.from == from && m.life == life && m.part == part && m.proposal.Equal(p)
-	}
+	sought := &message{from: from, life: life, part: part, proposal: p}
 	for _, m := range w.messages {
-		if same(m) {
+		if m.isCopyOf(sought) {
 			n++
 		}
 	}
 	for d := w.newest; d != w.tip; d = d.parent {
-		if d.answer != nil && d.answer.message != nil && same(d.answer.message) {
+		if d.answer != nil && d.answer.message != nil && d.answer.message.isCopyOf(sought) {
 			n++
 		}
 	}

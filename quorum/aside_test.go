@@ -182,3 +182,20 @@ func TestHeartbeatsDoNotWaitForTheLog(t *testing.T) {
 		}
 	})
 }
+
+// What time brings and the requests that wait take turns, also while requests come during a large decision that time has brought.
+func TestTimeAndLargeRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := asideLoop(t)
+		l.aside, l.timeWent = &aside{}, true
+		l.onTime()
+		l.letTimeGo() // a request comes, and waits
+		l.aside = nil
+		if l.letTimeGo(); !l.overdue {
+			t.Error("time had two turns, one after the other")
+		}
+		if l.letTimeGo(); l.overdue {
+			t.Error("time has no turn after the request")
+		}
+	})
+}

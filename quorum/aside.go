@@ -108,7 +108,7 @@ func (l *loop) dropAside() {
 }
 
 // meanwhile takes what comes while nothing that writes can be decided, for a large decision is made or the log is behind: heartbeats
-// that change nothing are answered, all else waits in order.
+// that change nothing are answered; all else waits, the other heartbeats first, for what they wish is void soon, then requests in order.
 func (l *loop) meanwhile(op *operation) {
 	if op.heartbeat != nil && l.isOfNobodyAside(op.heartbeat) && l.claim.restsOnCommitted(op.heartbeat) && !op.isLate(l.env.Now()) {
 		v := l.view()
@@ -120,7 +120,12 @@ func (l *loop) meanwhile(op *operation) {
 			}
 		}
 	}
-	l.waiting = append(l.waiting, op)
+	if op.beat == nil {
+		l.waiting = append(l.waiting, op)
+		return
+	}
+	l.waiting = slices.Insert(l.waiting, l.beatsWaiting, op)
+	l.beatsWaiting++
 }
 
 // isOfNobodyAside tells whether the large decision that is made, if there is one, leaves the sender as it is.
@@ -176,6 +181,9 @@ func (l *loop) nextWaiting() (op *operation, ok bool) {
 	}
 	op = l.waiting[0]
 	l.waiting = l.waiting[1:]
+	if op.beat != nil {
+		l.beatsWaiting--
+	}
 	return op, true
 }
 

@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,6 +17,8 @@ import (
 )
 
 const (
+	// asideItems is how many partitions make a decision a large one.
+	asideItems = 1000
 	// asideTakes is how long a large decision takes in these tests, in the bubble's time.
 	asideTakes = 400 * time.Millisecond
 	// asideWaitMax is what a heartbeat may wait meanwhile.
@@ -190,6 +193,42 @@ func TestNothingLargeHoldsUpHeartbeats(t *testing.T) {
 			t.Errorf("broker 1 is back and leads %d partitions", im.LeaderCount(1))
 		}
 		c.SameImages(t)
+	})
+}
+
+// Callers who always have large requests waiting do not keep sessions from ending, for time has its turn between two of them, nor
+// brokers from coming back: what a heartbeat wishes is void before the last of them is decided.
+func TestLargeRequestsDoNotKeepSessionsFromEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCrowd(t)
+		operator := controllerpb.NewOperatorApiClient(c.Client)
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		defer callers.Wait()
+		defer cancel()
+		for i := range 6 {
+			callers.Go(func() {
+				partitions, factor := int32(asideItems), int32(1)
+				for ctx.Err() == nil {
+					_, err := operator.CreateTopics(ctx, &controllerpb.CreateTopicsRequest{ValidateOnly: true, Topics: []*controllerpb.CreatableTopic{
+						{Name: fmt.Sprintf("large-%d", i), Partitions: &partitions, ReplicationFactor: &factor},
+					}})
+					if err != nil && ctx.Err() == nil {
+						t.Errorf("create: %v", err)
+					}
+				}
+			})
+		}
+		for c.asides.count("CreateTopics") < 10 {
+			<-time.After(asideTakes)
+		}
+		c.brokers[2].Silence()
+		before := c.asides.count("CreateTopics")
+		c.awaitFenced(2)
+		if c.asides.count("CreateTopics") == before {
+			t.Error("no large request was decided meanwhile")
+		}
+		c.brokers[2].Beat(t) // it comes back, and does not wait behind all of them
 	})
 }
 

@@ -63,7 +63,7 @@ func beat(t *testing.T, answered *[]string, id int32, wantFence bool) *operation
 }
 
 // While a large decision is made, heartbeats that change nothing are answered and count; those of the brokers it is about, those
-// that wish something and all other requests wait, in order, and see all of it.
+// that wish something and all other requests wait, heartbeats before requests, and see all of it.
 func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := asideLoop(t)
@@ -122,8 +122,11 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 			t.Fatal("nothing waits")
 		}
 		l.onOperation(op)
-		if !slices.Equal(seen, []bool{true, true}) || len(l.waiting) != 0 {
+		if !slices.Equal(seen, []bool{false, false}) || len(l.waiting) != 0 || l.beatsWaiting != 0 { // broker 1 was fenced, and is back
 			t.Errorf("seen %v, %d wait", seen, len(l.waiting))
+		}
+		if b, _ := l.claim.pending.Broker(2); !b.Fenced || l.claim.pending.Offset() != 13 {
+			t.Errorf("pending at %d has %+v", l.claim.pending.Offset(), b)
 		}
 	})
 }
@@ -179,6 +182,23 @@ func TestHeartbeatsDoNotWaitForTheLog(t *testing.T) {
 		op, _ := l.nextWaiting()
 		if l.onOperation(op); looked != 2 || !l.takes() {
 			t.Errorf("%d requests decided with room", looked)
+		}
+	})
+}
+
+// What time brings and the requests that wait take turns, also while requests come during a large decision that time has brought.
+func TestTimeAndLargeRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := asideLoop(t)
+		l.aside, l.timeWent = &aside{}, true
+		l.onTime()
+		l.letTimeGo() // a request comes, and waits
+		l.aside = nil
+		if l.letTimeGo(); !l.overdue {
+			t.Error("time had two turns, one after the other")
+		}
+		if l.letTimeGo(); l.overdue {
+			t.Error("time has no turn after the request")
 		}
 	})
 }

@@ -178,13 +178,13 @@ func (l *loop) renounce(why string) {
 		close(was.ended)
 	}
 	l.soft.Store(nil)
-	l.claim = nil
+	l.claim, l.overdue, l.timeWent = nil, false, false
 	l.logger.Info("renounced", "controllerEpoch", c.term, "why", why, "inFlight", len(c.sent))
 	l.dropAside()
 	for _, op := range l.waiting {
 		op.answer(result{err: ErrNotActive})
 	}
-	l.waiting = nil
+	l.waiting, l.beatsWaiting = nil, 0
 	for _, p := range c.open.parked {
 		p.answer(result{err: ErrNotActive})
 	}
@@ -234,11 +234,29 @@ func (l *loop) onTick() {
 
 // onTime decides what is due by now. During a pause no heartbeat is taken, so that silence says nothing about a broker.
 func (l *loop) onTime() {
-	if l.aside == nil && l.paused == nil {
-		l.expireSessions()
+	l.overdue = true
+	if l.paused != nil || !l.writes() {
+		return
 	}
-	if l.aside == nil && l.paused == nil {
+	l.overdue, l.timeWent = false, false
+	l.expireSessions()
+	if l.writes() {
 		l.electInBackground()
+	}
+	l.timeWent = l.aside != nil
+}
+
+// letTimeGo decides what a tick found no room for, before the next request is: whoever always has a large one waiting would keep time
+// from its turn otherwise. The two take turns, so that time does not keep requests from theirs either.
+func (l *loop) letTimeGo() {
+	if l.claim == nil || !l.writes() {
+		return
+	}
+	went := l.timeWent
+	l.timeWent = false
+	if l.overdue && !went {
+		l.hear()
+		l.onTime()
 	}
 }
 
@@ -273,7 +291,7 @@ func (l *loop) beginTurn() {
 // expireSessions fences the brokers that were silent for a session, as many as one decision may be about. The others follow at
 // the next ticks, when there is room: what waits, and the log, have their turns in between.
 func (l *loop) expireSessions() {
-	if !l.claim.hasRoom() || !controller.HasStale(l.view()) {
+	if !controller.HasStale(l.view()) {
 		return
 	}
 	l.decideOwn(&operation{

@@ -82,6 +82,10 @@ type loop struct {
 	aside   *aside
 	asides  sync.WaitGroup
 	waiting []*operation
+	// beatsWaiting are the heartbeats among them, which stand first.
+	beatsWaiting int
+	// overdue tells that a tick found no room to decide what time brings, timeWent that the last large decision was such a one.
+	overdue, timeWent bool
 	// refusals are why the loop's own operations were refused last, by cause.
 	refusals map[string]string
 }
@@ -130,9 +134,11 @@ func (l *loop) run(ctx context.Context) {
 			l.onResume(p)
 		case op := <-queue:
 			l.beginTurn()
+			l.letTimeGo()
 			l.onOperation(op)
 		case <-l.waited():
 			l.beginTurn()
+			l.letTimeGo()
 			if op, ok := l.nextWaiting(); ok {
 				l.onOperation(op)
 			}

@@ -116,8 +116,7 @@ type reader struct {
 	page  []Piece
 	bytes int
 	// Where the page before ended, so that the next one need not begin at the front of the run.
-	begun bool
-	at    placed
+	at placed
 }
 
 // placed is a place in a segment, with the chain there.
@@ -131,12 +130,11 @@ type placed struct {
 // could not be read, with the error.
 func (r *reader) readPage(v view) (bad string, err error) {
 	r.page, r.bytes = nil, 0
-	if r.begun && v.floor > r.next {
+	if v.floor > r.next {
 		if err := r.gap(Gap{From: r.next, To: v.floor - 1, Reason: ReasonRetention}); err != nil {
 			return "", endOf(err)
 		}
 	}
-	r.begun = true
 	err = v.each(func(g *Gap, sp *span) error {
 		if g != nil {
 			return r.gap(*g)

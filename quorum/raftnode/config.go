@@ -96,7 +96,8 @@ type Config struct {
 	SnapshotHeader func(io.Reader) (SnapshotHeader, error)
 
 	// Begun tells that the node has had a Raft state: if there is none, it is lost. Begin notes so for the next life, outside Dir and
-	// synced, before the first term is written. Nil: it is not noted, and a state that is lost as a whole is taken for none.
+	// synced, before anybody is told of the first entry or snapshot. Nil: it is not noted, and a state that is lost as a whole is
+	// taken for none.
 	Begun bool
 	Begin func() error
 

@@ -47,6 +47,8 @@ type guard struct {
 	dog     *watchdog
 	fault   func(StoreCall) error
 	observe func(StoreCall, time.Duration, error)
+	// begin is called when entries or a snapshot are on the disk, before anybody is told so. Nil: nothing to do.
+	begin func() error
 	// logged are the bytes written to the log since the start.
 	logged atomic.Uint64
 }
@@ -111,7 +113,12 @@ func (l *guardedLog) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.
 
 func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 	l.guard.env.At(PointLogWrite)
-	err := l.guard.write(CallStoreLogs, func() error { return l.inner.StoreLogs(logs) })
+	err := l.guard.write(CallStoreLogs, func() error {
+		if err := l.inner.StoreLogs(logs); err != nil || l.guard.begin == nil {
+			return err
+		}
+		return l.guard.begin()
+	})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type Node struct {
 
 	configuration *configurationReader
 
-	hasBegun     atomic.Bool // Config.Begin was called, or need not be
+	hasBegun     atomic.Bool // there are entries or a snapshot, and that is noted
 	superseded   atomic.Pointer[Superseded]
 	supersededMu sync.Mutex    // held while superseded is set
 	outOfQuorum  chan struct{} // closed when superseded is set for the first time
@@ -144,7 +144,7 @@ func (n *Node) openState() (err error) {
 		return err
 	}
 	n.hasBegun.Store(n.cfg.Begun)
-	n.stores.stable.begin = n.begin
+	n.stores.guard.begin = n.begin
 	n.snapshots.installed = func(index, term uint64) error { return n.parts.installed(n, index, term) }
 	if err = n.checkWhole(); err != nil {
 		return err

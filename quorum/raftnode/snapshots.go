@@ -140,7 +140,12 @@ func (s *snapshotSink) Close() error {
 	}
 	s.ended = true
 	s.store.guard.env.At(PointSnapshotClose)
-	err := s.store.guard.untimed(CallSnapshotClose, s.SnapshotSink.Close)
+	err := s.store.guard.untimed(CallSnapshotClose, func() error {
+		if err := s.SnapshotSink.Close(); err != nil || s.store.guard.begin == nil {
+			return err
+		}
+		return s.store.guard.begin()
+	})
 	if err != nil {
 		s.store.metrics.SnapshotsFailed.Add(1)
 		return err

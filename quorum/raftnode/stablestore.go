@@ -20,6 +20,9 @@ var (
 	keyLastVoteCand = []byte("LastVoteCand")
 )
 
+// keyNothingHeld is our own: there were neither entries nor a snapshot yet. A newcomer hears a term before it gets the first of them.
+var keyNothingHeld = []byte("NothingHeld")
+
 // stableFile keeps term and vote in a small bolt file of its own, so that a vote never queues behind writes of the log.
 type stableFile struct{ db *bbolt.DB }
 
@@ -72,6 +75,11 @@ func (s *stableFile) set(pairs ...pair) error {
 		}
 		return nil
 	})
+}
+
+// remove deletes a key, if it is there.
+func (s *stableFile) remove(key []byte) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(stableBucket).Delete(key) })
 }
 
 func (s *stableFile) close() error { return s.db.Close() }

@@ -17,8 +17,6 @@ var errVoteWithoutTerm = errors.New("raftnode: a vote was written without its te
 type voteStore struct {
 	file  *stableFile
 	guard *guard
-	// begin is called before each write of a term. Nil: nothing to do.
-	begin func() error
 
 	mu      sync.Mutex
 	pending []byte // the vote's term that waits for its candidate
@@ -28,14 +26,7 @@ type voteStore struct {
 func (s *voteStore) Set(key, value []byte) error {
 	if !bytes.Equal(key, keyLastVoteCand) {
 		s.guard.env.At(PointTermWrite)
-		return s.guard.write(CallStableSet, func() error {
-			if s.begin != nil {
-				if err := s.begin(); err != nil {
-					return err
-				}
-			}
-			return s.file.set(pair{key, value})
-		})
+		return s.guard.write(CallStableSet, func() error { return s.file.set(pair{key, value}) })
 	}
 	s.mu.Lock()
 	term := s.pending

@@ -75,8 +75,10 @@ func holdsBytes(files env.FS, path string) (bool, error) {
 }
 
 // checkWhole refuses a node of which something is gone: what it acknowledged or voted under this identity is forgotten, and it would go
-// on as if it had never been. Raft writes its term before its first entry, so entries without a term say as much as a term without
-// entries, and none of an entry's term may be above it. That there was anything at all is known from outside the directory.
+// on as if it had never been. Raft writes its term before its first entry, so entries without a term say that the term is gone, and none
+// of an entry's term may be above it. A term without entries is what a newcomer has until it gets the first of them, which it may
+// not live to see; it has nothing to lose then, for nobody counts on its vote before it has caught up. That is noted beside the term. That
+// there was anything at all is known from outside the directory.
 func (n *Node) checkWhole() error {
 	have, err := n.survey()
 	if err != nil {
@@ -91,7 +93,9 @@ func (n *Node) checkWhole() error {
 	case !began && len(unreadable) > 0:
 		return joined(unreadable)
 	case !began && have.term == 0 && !n.cfg.Begun:
-		return nil // never ran
+		return n.stores.stable.file.set(pair{keyNothingHeld, []byte{1}}) // never ran
+	case !began && have.nothingHeld && !n.cfg.Begun:
+		return nil
 	case !began && have.term == 0:
 		return lost(ErrStateLost, "what was in it", "%s holds neither log entries nor a snapshot nor a term, and this node was a member of the quorum", dir)
 	case !began:
@@ -113,12 +117,15 @@ type onDisk struct {
 	term, lastTerm uint64
 	first, last    uint64
 	snapshots      []*raft.SnapshotMeta
+	nothingHeld    bool // as noted beside the term
 }
 
 func (n *Node) survey() (d onDisk, err error) {
 	if d.term, err = n.stores.stable.GetUint64(keyCurrentTerm); err != nil {
 		d.term = 0 // never written
 	}
+	_, err = n.stores.stable.file.get(keyNothingHeld)
+	d.nothingHeld = err == nil
 	if d.first, err = n.stores.log.FirstIndex(); err != nil {
 		return d, err
 	}
@@ -141,13 +148,19 @@ func (n *Node) survey() (d onDisk, err error) {
 	return d, nil
 }
 
-// begin notes outside the directory that there is a state now, before there is one. It is called for the first term.
+// begin notes, outside the directory as well, that there are entries or a snapshot now. It is called before anybody is told so, and by
+// a start that finds some, for a crash between the two.
 func (n *Node) begin() error {
-	if n.cfg.Begin == nil || n.hasBegun.Load() {
+	if n.hasBegun.Load() {
 		return nil
 	}
-	if err := n.cfg.Begin(); err != nil {
-		return fmt.Errorf("raftnode: note that the raft state has begun: %w", err)
+	if n.cfg.Begin != nil {
+		if err := n.cfg.Begin(); err != nil {
+			return fmt.Errorf("raftnode: note that the raft state has begun: %w", err)
+		}
+	}
+	if err := n.stores.stable.file.remove(keyNothingHeld); err != nil {
+		return err
 	}
 	n.hasBegun.Store(true)
 	return nil

@@ -145,32 +145,74 @@ func TestVotesOlderThanTheLogAreRefused(t *testing.T) {
 	}
 }
 
-// That a state has begun is noted before the first term is written, and by a member that was made before it was noted.
-func TestFirstTermIsNotedOutside(t *testing.T) {
-	var noted []string
-	dir := memoryDir(t)
-	st, err := openStores(Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), Dir: dir, Fatal: func(error) {}}.withDefaults(), new(Metrics))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.close()
-	n := New(Config{Begin: func() error {
-		term, _ := st.stable.GetUint64(keyCurrentTerm)
-		noted = append(noted, fmt.Sprint(term))
-		return nil
-	}})
-	st.stable.begin = n.begin
-	for term := range uint64(3) {
-		if err := st.stable.SetUint64(keyCurrentTerm, term+1); err != nil {
+// That a state has begun is noted when the first entries are on the disk, before anybody is told, once.
+func TestFirstEntryIsNotedOutside(t *testing.T) {
+	noted := 0
+	fails := errors.New("disk full")
+	for _, want := range []error{nil, fails} {
+		st, err := openStores(Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), Dir: memoryDir(t), Fatal: func(error) {}}.withDefaults(), new(Metrics))
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer st.close()
+		n := New(Config{Begin: func() error {
+			if last, _ := st.log.LastIndex(); last != 1 {
+				t.Errorf("noted when the log ends at %d", last)
+			}
+			noted++
+			return want
+		}})
+		n.stores, st.guard.begin = st, n.begin
+		if err := st.stable.SetUint64(keyCurrentTerm, 1); err != nil || noted > 0 && want == nil {
+			t.Errorf("noted %d times for a term alone: %v", noted, err)
+		}
+		for i := range uint64(3) {
+			if err := st.log.StoreLog(&raft.Log{Index: i + 1, Term: 1}); !errors.Is(err, want) {
+				t.Errorf("entry %d: %v, want %v", i+1, err, want)
+			}
+			if want != nil {
+				break
+			}
+		}
 	}
-	if len(noted) != 1 || noted[0] != "0" {
-		t.Errorf("noted %v", noted)
+	if noted != 2 {
+		t.Errorf("noted %d times, want once each", noted)
 	}
-	n = New(Config{Begin: func() error { return errors.New("disk full") }})
-	st.stable.begin = n.begin
-	if err := st.stable.SetUint64(keyCurrentTerm, 9); err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("written without the note: %v", err)
+}
+
+// A newcomer hears a term with the first message of the leader, and may be killed before entries or a snapshot come, which takes as
+// long as sending that snapshot takes. It has lost nothing and starts; once it has entries it does not start without them.
+func TestNewcomerKilledBeforeItsFirstEntryStarts(t *testing.T) {
+	network := envtest.NewNetwork()
+	defer network.Close()
+	e := &env.Env{Network: network.Host("n1"), FS: env.OS("").FS, Clock: envtest.NewClock()}
+	dir, begun := memoryDir(t), false
+	life := func(what func(n *Node) error) error {
+		n := New(Config{
+			Env: e, Logger: slog.New(slog.DiscardHandler), FSM: &listFSM{}, ClusterID: testCluster, ID: one, Dir: dir,
+			ListenAddress: "n1:9292", Fatal: noFatal(t), Begun: begun, Begin: func() error { begun = true; return nil },
+		})
+		if err := n.Open(t.Context()); err != nil {
+			return err
+		}
+		return errors.Join(what(n), n.Close())
+	}
+	term := uint64(0)
+	hear := func(n *Node) error { term++; return n.stores.stable.SetUint64(keyCurrentTerm, term) }
+	for range 3 {
+		if err := life(hear); err != nil || begun {
+			t.Fatalf("with term %d and nothing else: %v, begun %v", term, err, begun)
+		}
+	}
+	if err := life(func(n *Node) error { return n.stores.log.StoreLog(&raft.Log{Index: 1, Term: term}) }); err != nil || !begun {
+		t.Fatalf("first entry: %v, begun %v", err, begun)
+	}
+	for _, begun = range []bool{true, false} { // false: an entry alone takes the note away, too
+		if err := os.Remove(filepath.Join(dir, logFile)); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		if err := life(hear); !errors.Is(err, ErrLogLost) {
+			t.Errorf("begun %v, without its log: %v, want ErrLogLost", begun, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/quorum/env"
 )
@@ -59,7 +60,7 @@ func (ko *keptOffset) load() (image.Position, error) {
 	}
 	p, err := parseKept(string(data))
 	if err != nil {
-		return image.NoPosition, fmt.Errorf("broker: %s is damaged (%q, %v); if this node's metadata is known to be current, remove the file", ko.name, data, err)
+		return image.NoPosition, &log.StorageError{Op: "parse", Path: ko.name, Err: fmt.Errorf("damaged (%q, %w); if the controllers have all that they ever had, remove the file and start again", data, err)}
 	}
 	ko.mu.Lock()
 	defer ko.mu.Unlock()
@@ -86,7 +87,18 @@ func parseKept(text string) (image.Position, error) {
 		err = fmt.Errorf("lineage %d, offset %d", p.Lineage, p.Offset)
 	}
 	p.Chain = image.Chain(chain)
+	if err == nil && text != keptText(p, version) {
+		err = errors.New("it is not a version line and one line behind it: was it cut?")
+	}
 	return p, err
+}
+
+// keptText is the whole file, as a version writes it.
+func keptText(p image.Position, version int) string {
+	if version == 0 {
+		return fmt.Sprintf("0\n%d %v\n", p.Offset, p.Chain)
+	}
+	return fmt.Sprintf("%d\n%d %d %v\n", version, p.Lineage, p.Offset, p.Chain)
 }
 
 // note takes a position over; run writes it within a second.
@@ -118,8 +130,7 @@ func (ko *keptOffset) write() error {
 		return nil
 	}
 	ko.e.At("broker.kept-offset.before-write")
-	text := fmt.Sprintf("%d\n%d %d %v\n", keptOffsetVersion, p.Lineage, p.Offset, p.Chain)
-	if err := env.WriteFileAtomic(ko.e.FS, ko.name, []byte(text), 0o644); err != nil {
+	if err := env.WriteFileAtomic(ko.e.FS, ko.name, []byte(keptText(p, keptOffsetVersion)), 0o644); err != nil {
 		return fmt.Errorf("broker: write %s: %w", ko.name, err)
 	}
 	ko.e.At("broker.kept-offset.after-write")

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/broker/log"
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/quorum/env"
 )
@@ -64,13 +66,15 @@ func TestKeptOffsetIsWrittenOnceASecond(t *testing.T) {
 }
 
 func TestDamagedKeptOffsetIsRefused(t *testing.T) {
-	for _, text := range []string{"", "0\n", "1\n5 0000000000000001\n", "0\n-3 0000000000000001\n", "garbage"} {
+	for _, text := range []string{"", "0\n", "1\n5 0000000000000001\n", "0\n-3 0000000000000001\n", "garbage",
+		"1\n0 1847 6bc6857b7b5810b0\n2", "1\n0 1847 6bc6857b7b5810b0", "1\n0 1847 6b", "1\n0 18", "0\n812 34", // cut: an older position, or another chain
+	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, keptOffsetFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		_, err := newKeptOffset(env.OS(""), dir, slog.New(slog.DiscardHandler)).load()
-		if err == nil || !strings.Contains(err.Error(), keptOffsetFile) {
+		if !errors.As(err, new(*log.StorageError)) || !strings.Contains(err.Error(), keptOffsetFile) {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}

@@ -102,7 +102,7 @@ func TestDirectoryOfALog(t *testing.T) {
 	}
 }
 
-// The format is Kafka's: ProducerStateManager.PID_SNAPSHOT_MAP_SCHEMA.
+// The format is Kafka's: ProducerStateManager.PID_SNAPSHOT_MAP_SCHEMA. A producer has an entry for each remembered batch, the last one last.
 func TestProducerSnapshotFormat(t *testing.T) {
 	r := newRig(t)
 	r.start()
@@ -113,8 +113,9 @@ func TestProducerSnapshotFormat(t *testing.T) {
 	r.cleanRestart()
 	got := []byte(r.read(logFile(foo0, 7, ".snapshot")))
 	now := fmt.Sprintf("%016x", r.clock.now.UnixMilli())
-	want := "0001" + hex.EncodeToString(got[2:6]) + "00000002" +
+	want := "0001" + hex.EncodeToString(got[2:6]) + "00000003" +
 		"0000000000000001" + "0000" + "00000009" + "0000000000000006" + "00000000" + now + "ffffffff" + "ffffffffffffffff" +
+		"0000000000000102" + "0003" + "00000001" + "0000000000000001" + "00000001" + now + "ffffffff" + "ffffffffffffffff" +
 		"0000000000000102" + "0003" + "00000005" + "0000000000000005" + "00000003" + now + "ffffffff" + "ffffffffffffffff"
 	if hex.EncodeToString(got) != want {
 		t.Errorf("got  %x\nwant %s", got, want)

@@ -3,6 +3,7 @@ package log
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -100,6 +101,9 @@ func writeCleanShutdown(f env.FS, dir string, epoch image.BrokerEpoch) error {
 	return storage("write", path, env.WriteFileAtomic(f, path, data, 0o644))
 }
 
+// withoutLife says what happens when lifeFile is not there beside data.
+const withoutLife = "the stop before counts as a crash of the machine, unless it was an orderly one"
+
 // life is the content of lifeFile.
 type life struct {
 	Version int `json:"version"`
@@ -126,7 +130,7 @@ func readLife(f env.FS, dir string) (l life, found bool, err error) {
 		return life{}, false, storage("read", path, err)
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
-		return life{}, false, malformed(path, "%v", err)
+		return life{}, false, fmt.Errorf("%w; remove the file and start again: %s", malformed(path, "%v", err), withoutLife)
 	}
 	return l, true, nil
 }

@@ -125,6 +125,30 @@ func TestProducersSurviveRestart(t *testing.T) {
 	}
 }
 
+// A producer whose answers were lost sends all that it had in flight again: none of it is refused or stored twice, though a snapshot
+// stands behind it.
+func TestAllThatWasInFlightIsKnownAfterARestart(t *testing.T) {
+	for name, restart := range map[string]func(*rig){"clean": (*rig).cleanRestart, "killed": (*rig).kill} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.config.Log.SegmentBytesMax = 400
+			r.start()
+			l := r.open(foo0)
+			for i := range int32(7) {
+				produce(t, l, 1, from(1, 0, i, 1))
+			}
+			restart(r)
+			l, _ = r.load(foo0)
+			for i := range int32(5) {
+				if a := produce(t, l, 1, from(1, 0, 2+i, 1)); !a.Duplicate || a.FirstOffset != int64(2+i) {
+					t.Errorf("%d: %+v", 2+i, a)
+				}
+			}
+			produce(t, l, 1, from(1, 0, 7, 1))
+		})
+	}
+}
+
 // A retry whose original was truncated away is appended: the sequence goes on from what survived.
 func TestProducersFollowTruncation(t *testing.T) {
 	r := newRig(t)

@@ -16,7 +16,9 @@ import (
 // of what follows (uint32), number of entries (int32), and for each: producer id (int64), epoch (int16), last
 // sequence (int32), last offset (int64), offset delta (int32), timestamp (int64), coordinator epoch (int32), first
 // offset of the open transaction (int64, -1). The timestamp is the broker's clock, not the record's, so that records
-// with old timestamps do not make their producer old. Entries are in the order of producer ids.
+// with old timestamps do not make their producer old. Entries are in the order of producer ids. Kafka writes the last
+// batch of each producer; here each batch that is remembered has an entry, oldest first, of which Kafka's reader keeps the last: a
+// producer whose unanswered batches are in the log sends all of them again after a restart, and each must be known.
 const (
 	snapshotVersion     = 1
 	snapshotHeaderBytes = 2 + 4 + 4
@@ -35,26 +37,30 @@ func (p *producers) marshal() []byte {
 	ids := slices.Sorted(maps.Keys(p.byID))
 	b := make([]byte, snapshotHeaderBytes, snapshotHeaderBytes+len(ids)*snapshotEntryBytes)
 	binary.BigEndian.PutUint16(b, snapshotVersion)
-	binary.BigEndian.PutUint32(b[atSnapshotCount:], uint32(len(ids)))
 	for _, id := range ids {
 		e := p.byID[id]
-		last := producerBatch{lastSequence: noSequence, lastOffset: noOffset}
-		if e.count > 0 {
-			last = e.batches[e.count-1]
+		if e.count == 0 {
+			b = e.appendSnapshot(b, id, producerBatch{lastSequence: noSequence, lastOffset: noOffset})
 		}
-		b = binary.BigEndian.AppendUint64(b, uint64(id))
-		b = binary.BigEndian.AppendUint16(b, uint16(e.epoch))
-		b = binary.BigEndian.AppendUint32(b, uint32(last.lastSequence))
-		b = binary.BigEndian.AppendUint64(b, uint64(last.lastOffset))
-		b = binary.BigEndian.AppendUint32(b, uint32(last.offsetDelta))
-		b = binary.BigEndian.AppendUint64(b, uint64(e.lastMs))
-		minusOne := noCoordinator
-		b = binary.BigEndian.AppendUint32(b, uint32(minusOne))
-		none := noOffset
-		b = binary.BigEndian.AppendUint64(b, uint64(none))
+		for _, batch := range e.remembered() {
+			b = e.appendSnapshot(b, id, batch)
+		}
 	}
+	binary.BigEndian.PutUint32(b[atSnapshotCount:], uint32((len(b)-snapshotHeaderBytes)/snapshotEntryBytes))
 	binary.BigEndian.PutUint32(b[atSnapshotCRC:], crc32.Checksum(b[atSnapshotCount:], castagnoli))
 	return b
+}
+
+func (e *producerEntry) appendSnapshot(b []byte, id int64, batch producerBatch) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(id))
+	b = binary.BigEndian.AppendUint16(b, uint16(e.epoch))
+	b = binary.BigEndian.AppendUint32(b, uint32(batch.lastSequence))
+	b = binary.BigEndian.AppendUint64(b, uint64(batch.lastOffset))
+	b = binary.BigEndian.AppendUint32(b, uint32(batch.offsetDelta))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.lastMs))
+	coordinator, transaction := noCoordinator, noOffset
+	b = binary.BigEndian.AppendUint32(b, uint32(coordinator))
+	return binary.BigEndian.AppendUint64(b, uint64(transaction))
 }
 
 // unmarshal replaces the state by a snapshot's.

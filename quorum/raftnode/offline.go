@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 
 	"github.com/quorate/quorate/quorum/env"
@@ -50,7 +49,7 @@ type Offline struct {
 	Superseded *Superseded
 
 	files env.FS
-	log   *raftboltdb.BoltStore
+	log   *boltLog
 }
 
 // OfflineSnapshot is a snapshot of a directory whose node does not run.

@@ -24,6 +24,7 @@ var (
 var keyNothingHeld = []byte("NothingHeld")
 
 // stableFile keeps term and vote in a small bolt file of its own, so that a vote never queues behind writes of the log.
+// A sum over them is in the same transaction (checksum.go).
 type stableFile struct{ db *bbolt.DB }
 
 func openStableFile(path string) (*stableFile, error) {
@@ -32,8 +33,13 @@ func openStableFile(path string) (*stableFile, error) {
 		return nil, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(stableBucket)
-		return err
+		if _, err := tx.CreateBucketIfNotExists(stableBucket); err != nil {
+			return err
+		}
+		if err := checkStable(tx); err != nil {
+			return err
+		}
+		return sumStable(tx)
 	})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -73,7 +79,7 @@ func (s *stableFile) set(pairs ...pair) error {
 				return err
 			}
 		}
-		return nil
+		return sumStable(tx)
 	})
 }
 

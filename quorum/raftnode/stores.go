@@ -46,12 +46,13 @@ func openLog(dir string) (raft.LogStore, func() error, error) {
 	return bolt, bolt.Close, nil
 }
 
-func openBoltLog(dir string, options *bbolt.Options) (bolt *raftboltdb.BoltStore, err error) {
+func openBoltLog(dir string, options *bbolt.Options) (log *boltLog, err error) {
 	err = unpanicked(func() error {
-		bolt, err = raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile), BoltOptions: options})
+		bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile), BoltOptions: options})
+		log = &boltLog{bolt}
 		return err
 	})
-	return bolt, err
+	return log, err
 }
 
 func openStores(cfg Config, metrics *Metrics) (*stores, error) {

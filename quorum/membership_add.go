@@ -27,20 +27,11 @@ func (s *operatorServer) AddController(ctx context.Context, r *controllerpb.AddC
 }
 
 func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerRequest) (*controllerpb.AddControllerResponse, error) {
-	if n.loop.active.Load() == nil {
-		return nil, ErrNotActive
-	}
-	if !r.GetValidateOnly() {
-		end, err := n.beginChange(ctx, fmt.Sprintf("quorum add %d", r.GetControllerId()))
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-	}
-	q, conf, err := n.quorumNow(ctx)
+	q, conf, end, err := n.beginOnQuorum(ctx, fmt.Sprintf("quorum add %d", r.GetControllerId()), r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	cause := operatorCause("AddController", r.GetRequestId())
 	cause.Principal = principalOf(ctx)
 	m, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.QuorumMember], error) {

@@ -112,13 +112,13 @@ func (n *Node) promote(ctx context.Context, m controller.QuorumMember, conf raft
 	return conf, err
 }
 
-// errLate says that a newcomer did not catch up in time.
-type errLate struct {
+// lateError says that a newcomer did not catch up in time.
+type lateError struct {
 	match, target uint64
 	after         time.Duration
 }
 
-func (e *errLate) Error() string {
+func (e *lateError) Error() string {
 	return fmt.Sprintf("its log reaches Raft index %d of %d after %v", e.match, e.target, e.after.Round(100*time.Millisecond))
 }
 
@@ -155,13 +155,13 @@ func (n *Node) awaitCatchUp(ctx context.Context, id raftnode.ServerID) error {
 	case ctx.Err() == nil:
 		return ErrOutcomeUnknown // not active any more
 	}
-	return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
+	return &lateError{match: p.Match, target: target, after: now().Sub(begun)}
 }
 
 // takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote. Who was a voter before, under
 // another address, stays one.
 func (n *Node) takeOut(m controller.QuorumMember, why error) error {
-	var late *errLate
+	var late *lateError
 	if !errors.As(why, &late) {
 		return why // the next active controller is asked again
 	}

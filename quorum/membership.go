@@ -74,6 +74,25 @@ func (n *Node) tryChange(what string, own bool) (end func(), other *membershipCh
 	}, nil
 }
 
+// beginOnQuorum takes the place of the one change, unless nothing shall be changed, and tells the quorum that it is decided on.
+// Without an error the caller calls end when it is done.
+func (n *Node) beginOnQuorum(ctx context.Context, what string, validateOnly bool) (q controller.Quorum, conf raftnode.Configuration, end func(), err error) {
+	if n.loop.active.Load() == nil {
+		return q, conf, nil, ErrNotActive
+	}
+	end = func() {}
+	if !validateOnly {
+		if end, err = n.beginChange(ctx, what); err != nil {
+			return q, conf, nil, err
+		}
+	}
+	if q, conf, err = n.quorumNow(ctx); err != nil {
+		end()
+		return q, conf, nil, err
+	}
+	return q, conf, end, nil
+}
+
 // quorumNow is the Raft configuration with what this node, which leads it, knows of its members. Voters that answer are
 // given a moment to catch up with what is committed now.
 func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Configuration, error) {

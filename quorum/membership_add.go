@@ -27,20 +27,11 @@ func (s *operatorServer) AddController(ctx context.Context, r *controllerpb.AddC
 }
 
 func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerRequest) (*controllerpb.AddControllerResponse, error) {
-	if n.loop.active.Load() == nil {
-		return nil, ErrNotActive
-	}
-	if !r.GetValidateOnly() {
-		end, err := n.beginChange(ctx, fmt.Sprintf("quorum add %d", r.GetControllerId()))
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-	}
-	q, conf, err := n.quorumNow(ctx)
+	q, conf, end, err := n.beginOnQuorum(ctx, fmt.Sprintf("quorum add %d", r.GetControllerId()), r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	cause := operatorCause("AddController", r.GetRequestId())
 	cause.Principal = principalOf(ctx)
 	m, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.QuorumMember], error) {
@@ -121,13 +112,13 @@ func (n *Node) promote(ctx context.Context, m controller.QuorumMember, conf raft
 	return conf, err
 }
 
-// errLate says that a newcomer did not catch up in time.
-type errLate struct {
+// lateError says that a newcomer did not catch up in time.
+type lateError struct {
 	match, target uint64
 	after         time.Duration
 }
 
-func (e *errLate) Error() string {
+func (e *lateError) Error() string {
 	return fmt.Sprintf("its log reaches Raft index %d of %d after %v", e.match, e.target, e.after.Round(100*time.Millisecond))
 }
 
@@ -164,13 +155,13 @@ func (n *Node) awaitCatchUp(ctx context.Context, id raftnode.ServerID) error {
 	case ctx.Err() == nil:
 		return ErrOutcomeUnknown // not active any more
 	}
-	return &errLate{match: p.Match, target: target, after: now().Sub(begun)}
+	return &lateError{match: p.Match, target: target, after: now().Sub(begun)}
 }
 
 // takeOut removes a newcomer that did not catch up. It may be added again: it never had a vote. Who was a voter before, under
 // another address, stays one.
 func (n *Node) takeOut(m controller.QuorumMember, why error) error {
-	var late *errLate
+	var late *lateError
 	if !errors.As(why, &late) {
 		return why // the next active controller is asked again
 	}

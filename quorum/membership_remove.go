@@ -16,20 +16,11 @@ func (s *operatorServer) RemoveController(ctx context.Context, r *controllerpb.R
 }
 
 func (n *Node) removeController(ctx context.Context, r *controllerpb.RemoveControllerRequest) (*controllerpb.RemoveControllerResponse, error) {
-	if n.loop.active.Load() == nil {
-		return nil, ErrNotActive
-	}
-	if !r.GetValidateOnly() {
-		end, err := n.beginChange(ctx, fmt.Sprintf("quorum remove %d", r.GetControllerId()))
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-	}
-	q, conf, err := n.quorumNow(ctx)
+	q, conf, end, err := n.beginOnQuorum(ctx, fmt.Sprintf("quorum remove %d", r.GetControllerId()), r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	cause := operatorCause("RemoveController", r.GetRequestId())
 	cause.Principal = principalOf(ctx)
 	removal, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.Removal], error) {

@@ -23,20 +23,11 @@ func (s *operatorServer) TransferLeadership(ctx context.Context, r *controllerpb
 }
 
 func (n *Node) transferLeadership(ctx context.Context, r *controllerpb.TransferLeadershipRequest) (*controllerpb.TransferLeadershipResponse, error) {
-	if n.loop.active.Load() == nil {
-		return nil, ErrNotActive
-	}
-	if !r.GetValidateOnly() {
-		end, err := n.beginChange(ctx, "quorum transfer")
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-	}
-	q, _, err := n.quorumNow(ctx)
+	q, _, end, err := n.beginOnQuorum(ctx, "quorum transfer", r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	cause := operatorCause("TransferLeadership", r.GetRequestId())
 	cause.Principal = principalOf(ctx)
 	to, _, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.QuorumMember], error) {

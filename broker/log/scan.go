@@ -51,22 +51,19 @@ func headers(file io.ReaderAt, buf []byte, from, to int64, visit func(b Batch, p
 
 // scan walks over the headers of a segment's batches from a position to its end.
 func (s *segment) scan(h *handles, from int64, visit func(b Batch, position int64) (bool, error)) error {
-	size := s.size.Load()
-	if from >= size {
-		return nil
-	}
-	file, err := h.acquire(&s.log, false)
-	if err != nil {
-		return err
-	}
-	defer h.release(&s.log)
 	buf := scanBuffers.Get().(*[scanBytes]byte)
 	defer scanBuffers.Put(buf)
-	return s.blame(headers(file, buf[:], from, size, visit))
+	return s.walk(h, buf[:], from, visit)
 }
 
 // look walks over headers like scan, for a caller that needs few of them.
 func (s *segment) look(h *handles, from int64, visit func(b Batch, position int64) (bool, error)) error {
+	buf := lookBuffers.Get().(*[lookBytes]byte)
+	defer lookBuffers.Put(buf)
+	return s.walk(h, buf[:], from, visit)
+}
+
+func (s *segment) walk(h *handles, buf []byte, from int64, visit func(b Batch, position int64) (bool, error)) error {
 	size := s.size.Load()
 	if from >= size {
 		return nil
@@ -76,9 +73,7 @@ func (s *segment) look(h *handles, from int64, visit func(b Batch, position int6
 		return err
 	}
 	defer h.release(&s.log)
-	buf := lookBuffers.Get().(*[lookBytes]byte)
-	defer lookBuffers.Put(buf)
-	return s.blame(headers(file, buf[:], from, size, visit))
+	return s.blame(headers(file, buf, from, size, visit))
 }
 
 // found is a batch's place in a segment.

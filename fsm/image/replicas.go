@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"strconv"
+
+	"github.com/quorate/quorate/fsm/record"
 )
 
 // Contains tells whether the list holds the broker.
@@ -97,16 +98,7 @@ func Int32s(ids []BrokerID) []int32 {
 // FormatReplicas returns the list as [1,2,3].
 func FormatReplicas(ids []BrokerID) string { return string(appendReplicas(nil, ids)) }
 
-func appendReplicas(b []byte, ids []BrokerID) []byte {
-	b = append(b, '[')
-	for i, id := range ids {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(id), 10)
-	}
-	return append(b, ']')
-}
+func appendReplicas(b []byte, ids []BrokerID) []byte { return record.AppendIDs(b, ids) }
 
 func compareUUID(a, b UUID) int {
 	x, y := binary.BigEndian.Uint64(a[:8]), binary.BigEndian.Uint64(b[:8])

@@ -68,7 +68,7 @@ func appendValue(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.Value
 	switch fd.Kind() {
 	case protoreflect.MessageKind:
 		if ids, ok := v.Message().Interface().(*metadatapb.BrokerIds); ok {
-			return appendIDs(b, ids.Ids)
+			return AppendIDs(b, ids.Ids)
 		}
 		if l, ok := v.Message().Interface().(*metadatapb.LeaderChange); ok {
 			if l.Leader == nil {
@@ -91,7 +91,8 @@ func appendValue(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.Value
 	return append(b, v.String()...)
 }
 
-func appendIDs(b []byte, ids []int32) []byte {
+// AppendIDs appends a list of broker ids as [1,2,3].
+func AppendIDs[ID ~int32](b []byte, ids []ID) []byte {
 	b = append(b, '[')
 	for i, id := range ids {
 		if i > 0 {

@@ -22,7 +22,7 @@
 // controller. What it returns is checked all the same: every frame has a checksum, every entry follows the one before by
 // chain, and what is missing is a [Gap] with a reason, never silence. Entries that come again after a restart are
 // recognised by offset and chain. A torn tail is cut; a damaged frame is named and becomes a gap, the rest stays
-// readable. Memory is bounded by the queue, one segment while a file is scanned, and a small index a query.
+// readable. Memory is bounded by the queue, one segment while a file is scanned, and a page and a small index a read.
 //
 // # Goroutines
 //

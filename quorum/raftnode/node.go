@@ -215,16 +215,7 @@ func (n *Node) Run(ctx context.Context) {
 	defer watch.Wait()
 	ticker := time.NewTicker(snapshotCheckInterval)
 	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.stopped:
-			return
-		case <-n.outOfQuorum:
-			return
-		case <-ticker.C:
-		}
+	for n.awaitTick(ctx, ticker) {
 		if n.stores.guard.logged.Load()-n.snapshots.bytesCovered.Load() < n.cfg.SnapshotBytes {
 			continue
 		}
@@ -232,6 +223,18 @@ func (n *Node) Run(ctx context.Context) {
 			n.cfg.Logger.Warn("metadata snapshot failed", "error", err)
 		}
 	}
+}
+
+// awaitTick waits for the next tick, and tells whether there is one: the server has not stopped, and still has a say.
+func (n *Node) awaitTick(ctx context.Context, ticker *time.Ticker) bool {
+	select {
+	case <-ctx.Done():
+	case <-n.stopped:
+	case <-n.outOfQuorum:
+	case <-ticker.C:
+		return true
+	}
+	return false
 }
 
 // Close stops the node: raft first, then connections, then stores. It does not hand leadership over, see

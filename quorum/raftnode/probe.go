@@ -112,16 +112,7 @@ func (n *Node) askVoters(ctx context.Context, max time.Duration, who func(Server
 func (n *Node) watchVoters(ctx context.Context) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.stopped:
-			return
-		case <-n.outOfQuorum:
-			return
-		case <-ticker.C:
-		}
+	for n.awaitTick(ctx, ticker) {
 		n.askVoters(ctx, watchAskMax, func(s Server) bool { return !n.isInTouch(s.ID) })
 	}
 }

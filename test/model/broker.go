@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/broker/partition"
 	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/fsm/record"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/test/lines"
@@ -124,9 +125,9 @@ func (r *replica) appendTo(b []byte) []byte {
 	b = appendInt(b, " le=", int64(r.LeaderEpoch))
 	b = appendInt(b, " pe=", int64(r.PartitionEpoch))
 	b = append(b, " replicas="...)
-	b = appendIDs(b, r.Replicas)
-	b = appendIDs(b, r.AddingReplicas)
-	b = appendIDs(b, r.RemovingReplicas)
+	b = record.AppendIDs(b, r.Replicas)
+	b = record.AppendIDs(b, r.AddingReplicas)
+	b = record.AppendIDs(b, r.RemovingReplicas)
 	b = append(b, ' ')
 	b = r.log.appendTo(b)
 	if r.source != image.NoBroker {
@@ -154,9 +155,9 @@ func (r *replica) appendLeader(b []byte) []byte {
 	b = appendInt(b, " hw=", r.HighWatermark)
 	b = appendInt(b, " since=", int64(r.ledSince))
 	b = append(b, " isr="...)
-	b = appendIDs(b, r.ISR.Committed)
+	b = record.AppendIDs(b, r.ISR.Committed)
 	b = append(b, " maximalISR="...)
-	b = appendIDs(b, r.ISR.Maximal)
+	b = record.AppendIDs(b, r.ISR.Maximal)
 	if r.ISR.Pending != nil {
 		b = append(b, " pending="...)
 		b = appendProposal(b, r.ISR.Pending)
@@ -200,22 +201,11 @@ func appendProposal(b []byte, p *partition.Proposal) []byte {
 		}
 	}
 	b = append(b, "] changed="...)
-	return appendIDs(b, p.Changed)
+	return record.AppendIDs(b, p.Changed)
 }
 
 func appendInt(b []byte, name string, v int64) []byte {
 	return strconv.AppendInt(append(b, name...), v, 10)
-}
-
-func appendIDs(b []byte, ids []image.BrokerID) []byte {
-	b = append(b, '[')
-	for i, id := range ids {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(id), 10)
-	}
-	return append(b, ']')
 }
 
 // fingerprint is FNV-1a with a last mix, so that nearby texts lie far apart.
@@ -286,7 +276,7 @@ func (m *message) describe() string {
 		b = appendInt(b, " le=", int64(m.answered.LeaderEpoch))
 		b = appendInt(b, " pe=", int64(m.answered.PartitionEpoch))
 		b = append(b, " isr="...)
-		b = appendIDs(b, m.answered.ISR)
+		b = record.AppendIDs(b, m.answered.ISR)
 	}
 	return string(b)
 }

@@ -120,7 +120,7 @@ func (l *loop) meanwhile(op *operation) {
 			}
 		}
 	}
-	if op.beat == nil {
+	if op.heartbeat == nil {
 		l.waiting = append(l.waiting, op)
 		return
 	}
@@ -181,7 +181,7 @@ func (l *loop) nextWaiting() (op *operation, ok bool) {
 	}
 	op = l.waiting[0]
 	l.waiting = l.waiting[1:]
-	if op.beat != nil {
+	if op.heartbeat != nil {
 		l.beatsWaiting--
 	}
 	return op, true

@@ -20,7 +20,8 @@ var (
 	keyLastVoteCand = []byte("LastVoteCand")
 )
 
-// keyNothingHeld is our own: there were neither entries nor a snapshot yet. A newcomer hears a term before it gets the first of them.
+// keyNothingHeld is our own: 1 as long as there were neither entries nor a snapshot yet, 0 from then on; absent in a file that an older
+// release made, or a bootstrap. A newcomer hears a term before it gets the first of them.
 var keyNothingHeld = []byte("NothingHeld")
 
 // stableFile keeps term and vote in a small bolt file of its own, so that a vote never queues behind writes of the log.
@@ -81,11 +82,6 @@ func (s *stableFile) set(pairs ...pair) error {
 		}
 		return sumStable(tx)
 	})
-}
-
-// remove deletes a key, if it is there.
-func (s *stableFile) remove(key []byte) error {
-	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(stableBucket).Delete(key) })
 }
 
 func (s *stableFile) close() error { return s.db.Close() }

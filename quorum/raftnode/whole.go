@@ -124,8 +124,8 @@ func (n *Node) survey() (d onDisk, err error) {
 	if d.term, err = n.stores.stable.GetUint64(keyCurrentTerm); err != nil {
 		d.term = 0 // never written
 	}
-	_, err = n.stores.stable.file.get(keyNothingHeld)
-	d.nothingHeld = err == nil
+	held, err := n.stores.stable.file.get(keyNothingHeld)
+	d.nothingHeld = err == nil && len(held) == 1 && held[0] == 1
 	if d.first, err = n.stores.log.FirstIndex(); err != nil {
 		return d, err
 	}
@@ -159,7 +159,7 @@ func (n *Node) begin() error {
 			return fmt.Errorf("raftnode: note that the raft state has begun: %w", err)
 		}
 	}
-	if err := n.stores.stable.file.remove(keyNothingHeld); err != nil {
+	if err := n.stores.stable.file.set(pair{keyNothingHeld, []byte{0}}); err != nil {
 		return err
 	}
 	n.hasBegun.Store(true)

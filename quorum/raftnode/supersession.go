@@ -28,6 +28,8 @@ type Superseded struct {
 	Removed bool `json:"removed"`
 	// By is who said so: a server id, or another node in words.
 	By string `json:"saidBy"`
+	// Server is the superseded server itself, in the file: it is not to be taken for that of another directory.
+	Server string `json:"server,omitempty"`
 	// Keep tells that another controller said so in the handshake: it is remembered over restarts, and told to others.
 	Keep bool `json:"-"`
 }
@@ -81,6 +83,7 @@ func (n *Node) stopRaft() raft.Future {
 }
 
 func (n *Node) keepSuperseded(s Superseded) error {
+	s.Server = n.cfg.ID.String()
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -123,6 +126,10 @@ func (n *Node) NewestLineage(own int32) int32 { return n.Superseded().toldLineag
 // recallSuperseded makes the server superseded again if that was kept by an earlier life.
 func (n *Node) recallSuperseded() error {
 	s, err := readSuperseded(n.cfg.Env.FS, n.cfg.Dir)
+	if err == nil && s != nil && s.Server != "" && s.Server != n.cfg.ID.String() {
+		return fmt.Errorf("raftnode: %s was kept by server %s, and this is %s: move it away; the other controllers say again whether this one is superseded",
+			filepath.Join(n.cfg.Dir, supersededFile), s.Server, n.cfg.ID)
+	}
 	if err == nil && s != nil && (s.Removed || s.Lineage > n.lineage()) {
 		n.Supersede(*s)
 	}

@@ -223,16 +223,19 @@ func TestSupersededFile(t *testing.T) {
 	}
 }
 
-// A node that cannot read whether it is superseded does not start, and leaves nothing running.
+// A node that cannot read whether it is superseded, or finds what another node has kept, does not start, and leaves nothing running.
 func TestDamagedSupersededFileIsRefused(t *testing.T) {
 	open, dir := stateOf(t, false)
 	path := filepath.Join(dir, supersededFile)
-	if err := os.WriteFile(path, []byte(`{"lin`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var state *StateError
-	if err := open(true); !errors.As(err, &state) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%v", err)
+	foreign := `{"lineage":2,"ownLineage":1,"removed":true,"saidBy":"controller 9","server":"` + two.String() + `"}`
+	for _, content := range []string{`{"lin`, foreign} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var state *StateError
+		if err := open(true); !errors.As(err, &state) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", content, err)
+		}
 	}
 	if err := errors.Join(os.Remove(path), open(true)); err != nil {
 		t.Errorf("without it: %v", err)

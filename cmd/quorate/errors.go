@@ -55,7 +55,7 @@ func plain(message string) string {
 }
 
 // packageNames stand before an error of the program's own packages.
-var packageNames = regexp.MustCompile(`^(?:(?:broker|recovery|quorum|raftnode|client|controller|node): )+`)
+var packageNames = regexp.MustCompile(`^(?:(?:broker|recovery|fsm|quorum|raftnode|client|controller|node): )+`)
 
 // beforeThat is what gRPC said of an earlier attempt.
 var beforeThat = regexp.MustCompile(` \(before that: [^()]*rpc error: .*\)$`)
@@ -128,6 +128,9 @@ func explain(err error) *failure {
 		return local(controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH, errors.New(packageNames.ReplaceAllString(err.Error(), "")))
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
+	}
+	if errors.Is(err, raftnode.ErrStoreFailed) || errors.Is(err, raftnode.ErrStoreHangs) {
+		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, errors.New(plain(err.Error())))
 	}
 	if disk, ok := node.OfDisk(err); ok {
 		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, disk)

@@ -75,6 +75,7 @@ func (a *app) server(ctx context.Context, f *serverFlags, logger *slog.Logger) e
 	}
 	return node.Run(ctx, node.RunOptions{
 		Config: cfg, Env: e, Logger: logger, Version: version(), Parent: a.variable(node.ParentVariable), Stderr: a.stderr, Exit: os.Exit,
+		Explain: func(err error) error { return explain(err) },
 	})
 }
 

@@ -204,3 +204,26 @@ func TestDamagedSnapshotMetaIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// What a crash or a full disk left of a snapshot is removed at the next start; the whole ones stay.
+func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "raft")
+	self := Server{ID: ServerID{7, directoryID("seven")}, Address: "n7:9292", Voter: true}
+	if err := WriteRecovered(env.OS(""), made, Recovered{Server: self, Index: 9, Term: 5, Write: func(io.Writer) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(made, snapshotsDir, "5-12-1796084165194"+snapshotTmpSuffix)
+	if err := errors.Join(os.Mkdir(left, 0o755), os.WriteFile(filepath.Join(left, snapshotStateFile), []byte("half"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	st, err := openSnapshots(Config{Env: env.OS(""), Logger: slog.New(slog.DiscardHandler), Dir: made}.withDefaults(), nil, new(Metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", left, err)
+	}
+	if metas, err := st.List(); err != nil || len(metas) != 1 || metas[0].Index != 9 {
+		t.Errorf("%v, %v", metas, err)
+	}
+}

@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/quorum/env"
 )
 
 const (
@@ -39,6 +42,9 @@ type snapshotStore struct {
 }
 
 func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, error) {
+	if err := removeAbandoned(cfg.Env.FS, filepath.Join(cfg.Dir, snapshotsDir)); err != nil {
+		return nil, err
+	}
 	inner, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, snapshotsKept, newHCLog(cfg.Logger, cfg.Env.Clock))
 	if err != nil {
 		return nil, err
@@ -65,6 +71,28 @@ func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, erro
 		inner: inner, guard: g, metrics: metrics, logger: cfg.Logger, dir: filepath.Join(cfg.Dir, snapshotsDir),
 		unreadable: unreadable, refused: slices.Clone(unreadable),
 	}, nil
+}
+
+// removeAbandoned removes what a crash or a full disk left of snapshots that were never completed: the library passes over it for ever, and a
+// node that keeps failing would fill its disk with it.
+func removeAbandoned(files env.FS, snapshots string) error {
+	there, err := env.Exists(files, snapshots)
+	if err != nil || !there {
+		return err
+	}
+	entries, err := files.ReadDir(snapshots)
+	if err != nil {
+		return fmt.Errorf("raftnode: %w", err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasSuffix(e.Name(), snapshotTmpSuffix) {
+			continue
+		}
+		if err := files.RemoveAll(filepath.Join(snapshots, e.Name())); err != nil {
+			return fmt.Errorf("raftnode: remove an unfinished snapshot: %w", err)
+		}
+	}
+	return nil
 }
 
 // begin tells of what was refused while the library started.

@@ -48,6 +48,8 @@ type RunOptions struct {
 	Parent string
 	// Stderr takes the reason of an end that is not a return.
 	Stderr io.Writer
+	// Explain gives that reason with its code, as the command prints the error of a return; nil: the error as it is.
+	Explain func(error) error
 	// Exit ends the process at once. It is called when going on could harm the cluster, or when a stop takes too long.
 	Exit func(code int)
 

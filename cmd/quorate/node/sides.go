@@ -43,6 +43,9 @@ func (o RunOptions) sides(id Identity) ([]side, error) {
 // fatal ends the process: what called it could harm the cluster by going on.
 func (o RunOptions) fatal(err error) {
 	o.Logger.Error("fatal", "error", err)
+	if o.Explain != nil {
+		err = o.Explain(err)
+	}
 	fmt.Fprintf(o.Stderr, "error: %v\n", err)
 	o.Exit(1)
 }

@@ -36,7 +36,7 @@ func TestBrokerLivesADayWithAFakeController(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b := startBroker(t, network, 1, dir)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		first := q.registrations[0]
 		if first.StopKind != metadatapb.StopKind_STOP_KIND_NEVER_RAN || len(first.LostReplicas) > 0 || first.JudgedOffset != -1 {
 			t.Errorf("first registration: %v", first)
@@ -66,7 +66,7 @@ func TestBrokerLivesADayWithAFakeController(t *testing.T) {
 		}
 
 		again := startBroker(t, network, 1, dir)
-		eventually(t, "the restarted broker is ready", func() bool { ok, _ := again.Ready(); return ok })
+		awaitReady(t, again)
 		second := q.registrations[len(q.registrations)-1]
 		if second.StopKind != metadatapb.StopKind_STOP_KIND_CLEAN || second.GetPreviousBrokerEpoch() != int64(b.epoch()) || len(second.LostReplicas) > 0 {
 			t.Errorf("second registration: %v", second)
@@ -126,13 +126,10 @@ func TestTwoBrokersReplicateAndHandOver(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
-		for _, b := range []*testBroker{b1, b2} {
-			eventually(t, "both are ready", func() bool { ok, _ := b.Ready(); return ok })
-		}
+		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2))
-		eventually(t, "broker 1 leads", func() bool { r, err := b1.replicas.get(id); return err == nil && r.leads() })
-		r, _ := b1.replicas.get(id)
+		r := b1.awaitLeads(t, id)
 		for range 50 {
 			a, err := r.AppendAsLeader(logtest.Batch{Values: logtest.Records(1, 1000)}.Bytes(), acksAll)
 			if err != nil {
@@ -144,8 +141,7 @@ func TestTwoBrokersReplicateAndHandOver(t *testing.T) {
 			})
 		}
 		b1.end(t)
-		eventually(t, "broker 2 leads", func() bool { r, err := b2.replicas.get(id); return err == nil && r.leads() })
-		r2, _ := b2.replicas.get(id)
+		r2 := b2.awaitLeads(t, id)
 		if end := r2.log.LogEndOffset(); end != 50 {
 			t.Errorf("broker 2's log ends at %d", end)
 		}
@@ -176,13 +172,10 @@ func TestLaggingFollowerLeavesAndComesBack(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
-		for _, b := range []*testBroker{b1, b2} {
-			eventually(t, "both are ready", func() bool { ok, _ := b.Ready(); return ok })
-		}
+		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2))
-		eventually(t, "broker 1 leads", func() bool { r, err := b1.replicas.get(id); return err == nil && r.leads() })
-		r, _ := b1.replicas.get(id)
+		r := b1.awaitLeads(t, id)
 		network.Partition("b1", "b2")
 		if _, err := r.AppendAsLeader(logtest.Batch{Values: logtest.Records(1, 10)}.Bytes(), 1); err != nil {
 			t.Fatal(err)
@@ -212,13 +205,10 @@ func TestMetadataIsAppliedDuringControlledShutdown(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
-		for _, b := range []*testBroker{b1, b2} {
-			eventually(t, "both are ready", func() bool { ok, _ := b.Ready(); return ok })
-		}
+		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2))
-		eventually(t, "broker 1 leads", func() bool { r, err := b1.replicas.get(id); return err == nil && r.leads() })
-		r, _ := b1.replicas.get(id)
+		r := b1.awaitLeads(t, id)
 		q.hold(true)
 		b1.stop()
 		eventually(t, "broker 1 follows", func() bool { return !r.leads() })
@@ -253,7 +243,7 @@ func TestStopWithoutAController(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b := startBroker(t, network, 1, dir)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		network.Isolate("controller")
 		began := time.Now()
 		b.end(t)
@@ -262,7 +252,7 @@ func TestStopWithoutAController(t *testing.T) {
 		}
 		network.HealAll()
 		again := startBroker(t, network, 1, dir)
-		eventually(t, "the restarted broker is ready", func() bool { ok, _ := again.Ready(); return ok })
+		awaitReady(t, again)
 		if got := q.registration(1).StopKind; got != metadatapb.StopKind_STOP_KIND_CLEAN {
 			t.Errorf("stop kind %v", got)
 		}
@@ -280,7 +270,7 @@ func TestOlderMetadataIsNotActedOn(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b := startBroker(t, network, 1, dir)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
 		eventually(t, "it leads", func() bool {
 			r, err := b.replicas.get(image.PartitionID{Topic: topicID(1)})
@@ -319,7 +309,7 @@ func TestLostLogIsTold(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b := startBroker(t, network, 1, dir)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1), partitionRecord(1, 1, 1, 1))
 		eventually(t, "it hosts both", func() bool { return len(b.replicas.all()) == 2 })
 		b.end(t)
@@ -336,7 +326,7 @@ func TestLostLogIsTold(t *testing.T) {
 		q.put(topicRecord("b", 2))
 		time.Sleep(2 * time.Second)
 		q.refuse(0)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		late := q.registration(1)
 		if late.JudgedOffset <= early.JudgedOffset {
 			t.Errorf("judged at %d, then at %d", early.JudgedOffset, late.JudgedOffset)
@@ -358,7 +348,7 @@ func TestDamagedLogIsDisownedBeforeServing(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b := startBroker(t, network, 1, dir)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1), partitionRecord(1, 1, 1, 1), partitionRecord(1, 2, 1, 1))
 		eventually(t, "it hosts all", func() bool { return len(b.replicas.all()) == 3 })
 		for _, r := range b.replicas.all() {
@@ -391,7 +381,7 @@ func TestDamagedLogIsDisownedBeforeServing(t *testing.T) {
 			t.Errorf("unfenced before the damage was told: %+v", reg)
 		}
 		q.refuseAmends(0)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		told := q.registration(1)
 		if l := told.LostReplicas; len(l) != 1 || !slices.Equal(l[0].Partitions, []int32{0, 1}) || told.JudgedOffset < int64(im.Offset()) {
 			t.Errorf("told: %v", told)
@@ -424,7 +414,7 @@ func TestWaitMetadata(t *testing.T) {
 				}
 			}
 		})
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		c, err := client.New(client.Config{Network: network.Host("cli"), Controllers: []string{controllerAddress}})
 		if err != nil {
 			t.Fatal(err)

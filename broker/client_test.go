@@ -24,9 +24,7 @@ func TestClientProducesAndConsumesAcrossAHandOver(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
-		for _, b := range []*testBroker{b1, b2} {
-			eventually(t, "both are ready", func() bool { ok, _ := b.Ready(); return ok })
-		}
+		awaitReady(t, b1, b2)
 		q.put(topicRecord("orders", 1), partitionRecord(1, 0, 1, 1, 2))
 		host := network.Host("client")
 		cl, err := kgo.NewClient(

@@ -397,3 +397,23 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 	t.Fatalf("30 s have passed without: %s", what)
 }
+
+// awaitReady waits until brokers are ready.
+func awaitReady(t testing.TB, brokers ...*testBroker) {
+	t.Helper()
+	for _, b := range brokers {
+		eventually(t, fmt.Sprintf("broker %v is ready", b.cfg.ID), func() bool { ok, _ := b.Ready(); return ok })
+	}
+}
+
+// awaitLeads waits until the broker leads a partition.
+func (tb *testBroker) awaitLeads(t testing.TB, id image.PartitionID) *hostedReplica {
+	t.Helper()
+	var r *hostedReplica
+	eventually(t, fmt.Sprintf("broker %v leads %v", tb.cfg.ID, id), func() (leads bool) {
+		var err error
+		r, err = tb.replicas.get(id)
+		return err == nil && r.leads()
+	})
+	return r
+}

@@ -25,13 +25,10 @@ func TestDescribeReplicas(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
-		for _, b := range []*testBroker{b1, b2} {
-			eventually(t, "both are ready", func() bool { ok, _ := b.Ready(); return ok })
-		}
+		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1, 2))
-		eventually(t, "broker 1 leads", func() bool { r, err := b1.replicas.get(id); return err == nil && r.leads() })
-		r, _ := b1.replicas.get(id)
+		r := b1.awaitLeads(t, id)
 		batch := logtest.Batch{Values: logtest.Records(3, 100)}.Bytes()
 		if _, err := r.AppendAsLeader(batch, acksAll); err != nil {
 			t.Fatal(err)

@@ -202,7 +202,7 @@ func TestRunningBrokerEndsInANewLineage(t *testing.T) {
 		defer network.Close()
 		defer q.close()
 		b := startBroker(t, network, 1, dir)
-		eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+		awaitReady(t, b)
 		q.put(lineageRecord(1), topicRecord("back", 1), partitionRecord(1, 0, 1, 1))
 		if err := <-b.ended; !errors.Is(err, ErrNewLineage) || !strings.Contains(err.Error(), "start it again") {
 			t.Errorf("ended: %v", err)

@@ -39,7 +39,7 @@ func TestRunningBrokerIsReadyOnlyIfItMayServe(t *testing.T) {
 				defer network.Close()
 				defer q.close()
 				b := startBroker(t, network, 1, dir)
-				eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+				awaitReady(t, b)
 				time.Sleep(time.Minute)
 				if ok, why := b.Ready(); !ok {
 					t.Fatalf("after a quiet minute: %s", why)

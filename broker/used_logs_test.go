@@ -185,7 +185,7 @@ func TestLogThatWasNeverMadeIsNotLost(t *testing.T) {
 				defer network.Close()
 				defer q.close()
 				b := startBroker(t, network, 1, dir)
-				eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+				awaitReady(t, b)
 				q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
 				eventually(t, "it hosts the partition", func() bool { return len(b.replicas.all()) == 1 })
 				b.end(t)
@@ -196,7 +196,7 @@ func TestLogThatWasNeverMadeIsNotLost(t *testing.T) {
 					}
 				}
 				b = startBroker(t, network, 1, dir)
-				eventually(t, "the broker is ready", func() bool { ok, _ := b.Ready(); return ok })
+				awaitReady(t, b)
 				if lost := q.registration(1).LostReplicas; (len(lost) == 1) != remove || len(lost) > 1 {
 					t.Errorf("lost replicas: %v", lost)
 				}

@@ -124,8 +124,8 @@ func (l *loop) meanwhile(op *operation) {
 		l.waiting = append(l.waiting, op)
 		return
 	}
-	l.waiting = slices.Insert(l.waiting, l.beatsWaiting, op)
-	l.beatsWaiting++
+	l.waiting = slices.Insert(l.waiting, l.heartbeatsWaiting, op)
+	l.heartbeatsWaiting++
 }
 
 // isOfNobodyAside tells whether the large decision that is made, if there is one, leaves the sender as it is.
@@ -174,7 +174,7 @@ func (l *loop) take(op *operation) {
 	l.meanwhile(op)
 }
 
-// nextWaiting takes the oldest request that waited, if it can be decided now.
+// nextWaiting takes the oldest heartbeat that waited, else the oldest request, if it can be decided now.
 func (l *loop) nextWaiting() (op *operation, ok bool) {
 	if !l.goesOn() {
 		return nil, false
@@ -182,7 +182,7 @@ func (l *loop) nextWaiting() (op *operation, ok bool) {
 	op = l.waiting[0]
 	l.waiting = l.waiting[1:]
 	if op.heartbeat != nil {
-		l.beatsWaiting--
+		l.heartbeatsWaiting--
 	}
 	return op, true
 }

@@ -122,7 +122,7 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 			t.Fatal("nothing waits")
 		}
 		l.onOperation(op)
-		if !slices.Equal(seen, []bool{false, false}) || len(l.waiting) != 0 || l.beatsWaiting != 0 { // broker 1 was fenced, and is back
+		if !slices.Equal(seen, []bool{false, false}) || len(l.waiting) != 0 || l.heartbeatsWaiting != 0 { // broker 1 was fenced, and is back
 			t.Errorf("seen %v, %d wait", seen, len(l.waiting))
 		}
 		if b, _ := l.claim.pending.Broker(2); !b.Fenced || l.claim.pending.Offset() != 13 {

@@ -184,7 +184,7 @@ func (l *loop) renounce(why string) {
 	for _, op := range l.waiting {
 		op.answer(result{err: ErrNotActive})
 	}
-	l.waiting, l.beatsWaiting = nil, 0
+	l.waiting, l.heartbeatsWaiting = nil, 0
 	for _, p := range c.open.parked {
 		p.answer(result{err: ErrNotActive})
 	}

@@ -82,8 +82,8 @@ type loop struct {
 	aside   *aside
 	asides  sync.WaitGroup
 	waiting []*operation
-	// beatsWaiting are the heartbeats among them, which stand first.
-	beatsWaiting int
+	// heartbeatsWaiting are the heartbeats among them, which stand first.
+	heartbeatsWaiting int
 	// overdue tells that a tick found no room to decide what time brings, timeWent that the last large decision was such a one.
 	overdue, timeWent bool
 	// refusals are why the loop's own operations were refused last, by cause.

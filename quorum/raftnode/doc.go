@@ -12,6 +12,7 @@
 //   - streamlayer.go, handshake.go: every connection names cluster, sender and addressed server
 //   - supersession.go, probe.go: a server that an offline recovery left behind, or that was removed, has no say any more
 //   - whole.go, facts.go: nothing starts from files that are gone or contradict each other
+//   - checksum.go: a bit of an entry, a term or a vote that has changed on the disk is found, not believed
 //   - logcache.go, prefixdelete.go: recent entries in bounded memory, short deletes
 //   - logcut.go: a leader's snapshot replaces a log that diverges from it (GH-697)
 //   - future.go, waiter.go: no wait outlives the node (GH-498)

@@ -74,7 +74,6 @@ func mayImport(from, to band) bool {
 
 // homes lists modules that only some packages may import, with everything below those packages.
 var homes = map[string][]string{
-	"github.com/tidwall/btree":         {"fsm/image"},
 	"github.com/hashicorp/raft":        {"quorum", "fsm"},
 	"github.com/hashicorp/raft-boltdb": {"quorum"},
 	"go.etcd.io/bbolt":                 {"quorum"},

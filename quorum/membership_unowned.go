@@ -88,6 +88,9 @@ func (n *Node) finishAddition(ctx context.Context, active *activity, conf raftno
 		return false, nil // the other one goes first
 	}
 	defer end()
+	if n.isRemoved(s.ID) {
+		return false, nil // meanwhile; who is removed is taken out for that
+	}
 	if vote {
 		_, err = n.promote(ctx, m, conf)
 		return true, err

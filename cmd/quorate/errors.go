@@ -124,6 +124,8 @@ func explain(err error) *failure {
 			"%s; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", inTime(packageNames.ReplaceAllString(beforeThat.ReplaceAllString(err.Error(), ""), "")))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", inTime(err.Error()))
+	case errors.Is(err, broker.ErrForeignCluster):
+		return local(controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID, errors.New(plain(err.Error())))
 	case errors.Is(err, broker.ErrNewLineage):
 		return local(controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH, errors.New(packageNames.ReplaceAllString(err.Error(), "")))
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):

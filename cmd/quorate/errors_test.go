@@ -28,6 +28,7 @@ func TestErrorsAreExplained(t *testing.T) {
 			"NOT_CONTROLLER: no active controller: no answer within --timeout; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", exitUnavailable},
 		{fmt.Errorf("%w: log.StoreLogs: write /d/log.bolt: %w; free or replace the disk and start the node again", raftnode.ErrStoreFailed, syscall.ENOSPC),
 			"KAFKA_STORAGE_ERROR: a store failed: log.StoreLogs: write /d/log.bolt: no space left on device; free or replace the disk and start the node again", exitRefused},
+		{fmt.Errorf("%w: h:1 answers %q", broker.ErrForeignCluster, "another"), "INCONSISTENT_CLUSTER_ID: the controllers serve another cluster: h:1 answers \"another\"", exitRefused},
 		{errors.New("quorum: disk is full"), "UNKNOWN_SERVER_ERROR: disk is full", exitRefused},
 		{usage(errors.New(strings.Repeat("x", 3*messageMax))), "INVALID_REQUEST: " + strings.Repeat("x", messageMax) + "... (6000 bytes)", exitUsage},
 	} {

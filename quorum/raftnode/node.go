@@ -146,6 +146,9 @@ func (n *Node) openState() (err error) {
 	n.hasBegun.Store(n.cfg.Begun)
 	n.stores.guard.begin = n.begin
 	n.snapshots.installed = func(index, term uint64) error { return n.parts.installed(n, index, term) }
+	if err = n.checkOwner(); err != nil {
+		return err
+	}
 	if err = n.checkWhole(); err != nil {
 		return err
 	}

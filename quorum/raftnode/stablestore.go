@@ -24,6 +24,9 @@ var (
 // release made, or a bootstrap. A newcomer hears a term before it gets the first of them.
 var keyNothingHeld = []byte("NothingHeld")
 
+// keyOwner is our own too: the server whose term and vote these are.
+var keyOwner = []byte("Owner")
+
 // stableFile keeps term and vote in a small bolt file of its own, so that a vote never queues behind writes of the log.
 // A sum over them is in the same transaction (checksum.go).
 type stableFile struct{ db *bbolt.DB }

@@ -17,6 +17,8 @@ var (
 	ErrLogLost = errors.New("raftnode: the raft log is gone")
 	// ErrVotesLost says that a member's term and vote are gone or older than its log: it could vote twice in a term.
 	ErrVotesLost = errors.New("raftnode: the raft votes are gone")
+	// ErrForeignState says that the directory is another server's.
+	ErrForeignState = errors.New("raftnode: the raft state is another server's")
 	// ErrSnapshotsLost says that the snapshots are gone that hold what is before the log.
 	ErrSnapshotsLost = errors.New("raftnode: the metadata snapshots are gone")
 )
@@ -72,6 +74,22 @@ func holdsBytes(files env.FS, path string) (bool, error) {
 	}
 	info, err := files.Stat(path)
 	return err == nil && info.Size() > 0, err
+}
+
+// checkOwner refuses the state of another server, and marks one without a mark as this server's: an older release marked none. Who goes
+// on with the term, vote and log of another could vote for both in one term.
+func (n *Node) checkOwner() error {
+	self := n.cfg.ID.String()
+	switch owner, err := n.stores.stable.file.get(keyOwner); {
+	case errors.Is(err, errKeyNotFound):
+		return n.stores.stable.file.set(pair{keyOwner, []byte(self)})
+	case err != nil:
+		return fmt.Errorf("raftnode: read the owner of %s: %w", filepath.Join(n.cfg.Dir, stableName), err)
+	case string(owner) != self:
+		return fmt.Errorf("%w: %s is of server %q, and this node is %s; put the meta.properties and the raft directory back that belong together, or %s",
+			ErrForeignState, n.cfg.Dir, owner, self, replaceMember)
+	}
+	return nil
 }
 
 // checkWhole refuses a node of which something is gone: what it acknowledged or voted under this identity is forgotten, and it would go

@@ -145,6 +145,25 @@ func TestVotesOlderThanTheLogAreRefused(t *testing.T) {
 	}
 }
 
+// A folder says whose it is from the first start on, and no other server goes on with its term, vote and log.
+func TestStateOfAnotherServerIsRefused(t *testing.T) {
+	open, dir := stateOf(t, false)
+	file, err := openStableFile(filepath.Join(dir, stableName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner, err := file.get(keyOwner); err != nil || string(owner) != one.String() {
+		t.Errorf("owner %q, %v; want %s", owner, err, one)
+	}
+	if err := errors.Join(file.set(pair{keyOwner, []byte(two.String())}), file.close()); err != nil {
+		t.Fatal(err)
+	}
+	var state *StateError
+	if err := open(true); !errors.Is(err, ErrForeignState) || !errors.As(err, &state) || !strings.Contains(err.Error(), two.String()) || !strings.Contains(err.Error(), "quorum remove") {
+		t.Errorf("%v", err)
+	}
+}
+
 // That a state has begun is noted when the first entries are on the disk, before anybody is told, once.
 func TestFirstEntryIsNotedOutside(t *testing.T) {
 	noted := 0

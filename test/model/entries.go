@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/fsm/record"
@@ -88,7 +90,7 @@ func (w *World) commitNext() {
 
 // excuse takes back promises that nobody makes. An unclean election keeps what the new leader has. So does the registration
 // after a crash of the machine without eligible leader replicas: the last member stays in the ISR whatever it lost (KIP-966
-// is there to end that).
+// is there to end that). After both, a leader of before it may still count on what is gone, and promises nothing.
 func (w *World) excuse(n *node, part int, old, p image.Partition) {
 	heir := image.NoBroker
 	switch {
@@ -99,13 +101,23 @@ func (w *World) excuse(n *node, part int, old, p image.Partition) {
 	default:
 		return
 	}
-	promises := append([]promise(nil), w.promises...)
-	q := &promises[part]
-	q.committed = q.committed[:common(q.committed, w.broker(heir).parts[part].log.entries)]
-	if p.Recovering {
-		q.unclean = p.LeaderEpoch
+	w.reduce(heir, part).since = p.LeaderEpoch
+}
+
+// excuseCut takes back what an heir lost before it knew that it is one: until it leads, it follows whom it knew before, also
+// where that leader's log is the shorter one. An unclean election asks nobody first.
+func (w *World) excuseCut(id image.BrokerID, part int) {
+	if p := w.tip.parts[part]; p.Recovering && slices.Equal(p.ISR, []image.BrokerID{id}) && w.broker(id).parts[part].LeaderEpoch < w.promises[part].since {
+		w.reduce(id, part)
 	}
-	w.promises = promises
+}
+
+// reduce leaves of what was committed what the heir has.
+func (w *World) reduce(heir image.BrokerID, part int) *promise {
+	w.promises = slices.Clone(w.promises)
+	q := &w.promises[part]
+	q.committed = q.committed[:common(q.committed, w.broker(heir).parts[part].log.entries)]
+	return q
 }
 
 // isOutsider tells whether the leader comes from outside what an election without loss may choose from.

@@ -82,7 +82,7 @@ func (m *model) genesis() *World {
 	w.tip, w.newest, w.at = n, n, [3]*node{n, n, n}
 	w.promises = make([]promise, len(m.ids))
 	for i := range w.promises {
-		w.promises[i].unclean = partition.NoLeaderEpoch
+		w.promises[i].since = partition.NoLeaderEpoch
 	}
 	for _, id := range brokerIDs {
 		w.act(w.edit(id), before, n.im)

@@ -95,12 +95,11 @@ func (w *World) traceStep(b *broker, part int, fx partition.Effects) {
 	w.m.trace("%d: t-%d %v %s", b.id, part, r.State, r.log.appendTo(nil))
 }
 
-// commit notes what a leader shows below its high watermark. Leaders of before the last unclean election may show what they
-// like.
+// commit notes what a leader shows below its high watermark. Leaders of before the last excused loss may show what they like.
 func (w *World) commit(b *broker, part int) {
 	r := &b.parts[part]
 	p := &w.promises[part]
-	if r.LeaderEpoch < p.unclean || r.HighWatermark > r.log.end() {
+	if r.LeaderEpoch < p.since || r.HighWatermark > r.log.end() {
 		return
 	}
 	shown := r.log.entries[:r.HighWatermark]
@@ -133,7 +132,7 @@ func (w *World) completeWaiting(b *broker, part int) {
 		case code == controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED:
 			w.m.trace("acknowledged %s", appendEntries(nil, []entry{p.entry}))
 			held := w.promises[part].committed
-			if r.LeaderEpoch >= w.promises[part].unclean && (p.required > int64(len(held)) || held[p.required-1] != p.entry) {
+			if r.LeaderEpoch >= w.promises[part].since && (p.required > int64(len(held)) || held[p.required-1] != p.entry) {
 				w.fail("AcknowledgedIsCommitted", "%s was acknowledged, committed are %s", appendEntries(nil, []entry{p.entry}), appendEntries(nil, held))
 			}
 		}
@@ -272,11 +271,13 @@ func (w *World) useFetch(f *lateFetch, a fetched) {
 		} else {
 			r.log.cut(to.Offset)
 		}
+		w.excuseCut(f.from, f.part)
 	case a.code == controllerpb.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH:
 		r.source, r.sourceEpoch = image.NoBroker, partition.NoLeaderEpoch // until metadata names another leader
 	case a.code != controllerpb.ErrorCode_ERROR_CODE_UNSPECIFIED:
 	case a.diverging != nil:
 		r.log.cut(partition.TruncationOffset(&r.log, *a.diverging, f.offset, r.log.end()))
+		w.excuseCut(f.from, f.part)
 	default:
 		for _, e := range a.records {
 			if e.epoch >= r.log.latest() && e.epoch <= f.epoch {

@@ -64,8 +64,8 @@ type World struct {
 type promise struct {
 	// committed are the records that a leader has shown below its high watermark.
 	committed []entry
-	// unclean is the leader epoch of the last unclean election. Leaders of earlier epochs promise nothing any more.
-	unclean image.LeaderEpoch
+	// since is the leader epoch of the last excused loss. Leaders of earlier epochs promise nothing any more.
+	since image.LeaderEpoch
 }
 
 // scratchMax is how often one step copies a world.
@@ -198,7 +198,7 @@ func (w *World) appendRest(b []byte) []byte {
 	for _, p := range w.promises {
 		b = append(b, "committed="...)
 		b = appendEntries(b, p.committed)
-		b = appendInt(b, " unclean=", int64(p.unclean))
+		b = appendInt(b, " since=", int64(p.since))
 		b = append(b, '\n')
 	}
 	b = appendInt(b, "values=", int64(w.values))

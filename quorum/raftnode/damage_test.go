@@ -227,3 +227,25 @@ func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
 		t.Errorf("%v, %v", metas, err)
 	}
 }
+
+// A log that another process has open is named as such, and the directory's other reader goes on.
+func TestOfflineLogInUseIsNamed(t *testing.T) {
+	dir := filled(t, 20)
+	log, err := openBoltLog(dir, boltOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := OpenOffline(env.OS(""), dir); err == nil || o != nil || !strings.Contains(err.Error(), "is open in another process") {
+		t.Errorf("opened: %v, %v", o, err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o, err := OpenOffline(env.OS(""), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -228,6 +228,26 @@ func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
 	}
 }
 
+// A node does not start with an entry in which a bit has changed, wherever in the log it is, and says in one line in which file and what to
+// do.
+func TestChangedEntryIsNamedAtStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		compacted bool
+		data      byte
+	}{"last": {false, '9'}, "in the middle": {false, '5'}, "of the snapshot": {true, '5'}} {
+		t.Run(name, func(t *testing.T) {
+			open, dir := stateOf(t, c.compacted)
+			flip(t, filepath.Join(dir, logFile), []byte{0xa4, 'D', 'a', 't', 'a', 0xa1, c.data}, 6)
+			err := open(true)
+			var state *StateError
+			if !errors.As(err, &state) || !strings.Contains(err.Error(), errChecksum.Error()) || !strings.Contains(err.Error(), filepath.Join(dir, logFile)) ||
+				!strings.Contains(err.Error(), "quorum add") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // A log that another process has open is named as such, and the directory's other reader goes on.
 func TestOfflineLogInUseIsNamed(t *testing.T) {
 	dir := filled(t, 20)

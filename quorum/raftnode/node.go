@@ -153,7 +153,7 @@ func (n *Node) openState() (err error) {
 		return err
 	}
 	if err = n.cutAtOpen(); err != nil {
-		return fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err)
+		return n.ofLog(fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err))
 	}
 	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
 	return nil
@@ -188,13 +188,14 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
 		}
-		refused := n.snapshots.refused
-		if err != nil && len(refused) > 0 {
+		switch refused := n.snapshots.refused; {
+		case err == nil:
+			n.snapshots.begin()
+		case len(refused) > 0:
 			err = fmt.Errorf("%w; %d snapshots are damaged in %s (%w): remove this node from the quorum, format it anew and add it again",
 				err, len(refused), n.snapshots.dir, joined(refused))
-		}
-		if err == nil {
-			n.snapshots.begin()
+		default:
+			err = n.ofLog(err)
 		}
 	}()
 	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), n.stores.log, n.parts.stable(n.stores.stable),

@@ -67,10 +67,14 @@ func entrySum(log *raft.Log) []byte {
 // release that writes no sum makes the sum old, not wrong.
 var keyStableSum = []byte("Sum")
 
-// checkStable compares term and vote with their sum. It is called within a write transaction, before anything is written.
+// checkStable compares term and vote with their sum. In a transaction that writes it is called before anything is written.
 func checkStable(tx *bbolt.Tx) error {
+	newest := tx.ID() // the transaction that wrote last
+	if tx.Writable() {
+		newest--
+	}
 	sum := tx.Bucket(stableBucket).Get(keyStableSum)
-	if sum == nil || len(sum) == 12 && binary.BigEndian.Uint64(sum) != uint64(tx.ID()-1) {
+	if sum == nil || len(sum) == 12 && binary.BigEndian.Uint64(sum) != uint64(newest) {
 		return nil
 	}
 	if len(sum) != 12 || binary.BigEndian.Uint32(sum[8:]) != stableSum(tx) {

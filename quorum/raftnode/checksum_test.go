@@ -64,10 +64,24 @@ func TestChangedBitIsFound(t *testing.T) {
 		}
 	})
 	t.Run("term", func(t *testing.T) {
+		dir = filled(t, 20)
 		path := filepath.Join(dir, stableName)
 		flip(t, path, append(keyCurrentTerm, uint64Bytes(40)...), len(keyCurrentTerm)+7)
 		if _, err := open(); !errors.Is(err, errChecksum) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "format it anew") {
 			t.Errorf("opened: %v", err)
+		}
+		if _, err := OpenOffline(env.OS(""), dir); !errors.Is(err, errChecksum) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("offline: %v", err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		o, err := OpenOffline(env.OS(""), dir)
+		if err != nil || o.Term != o.LastTerm || o.Owner != "" {
+			t.Fatalf("offline, without it: %+v, %v", o, err)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -185,17 +185,19 @@ func (n *Node) openTransport(ctx context.Context) error {
 // which is a state of the disk and not a bug, and so an error here.
 func (n *Node) startRaft() (r *raft.Raft, err error) {
 	defer func() {
+		refused := n.snapshots.refused
 		if p := recover(); p != nil {
 			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
+			if len(refused) == 0 {
+				err = n.ofLog(err)
+			}
 		}
-		switch refused := n.snapshots.refused; {
-		case err == nil:
-			n.snapshots.begin()
-		case len(refused) > 0:
+		if err != nil && len(refused) > 0 {
 			err = fmt.Errorf("%w; %d snapshots are damaged in %s (%w): remove this node from the quorum, format it anew and add it again",
 				err, len(refused), n.snapshots.dir, joined(refused))
-		default:
-			err = n.ofLog(err)
+		}
+		if err == nil {
+			n.snapshots.begin()
 		}
 	}()
 	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), n.stores.log, n.parts.stable(n.stores.stable),

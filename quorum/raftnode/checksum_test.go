@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
@@ -111,4 +113,41 @@ func TestFilesWithoutSumsAreRead(t *testing.T) {
 	if err := errors.Join(err, stable.close(), reopen(dir), reopen(dir)); err != nil {
 		t.Error(err)
 	}
+}
+
+// A follower that needs an entry which is damaged on the leader's disk, but which a snapshot covers, gets that snapshot.
+func TestDamagedEntryThatASnapshotCoversHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.tweak = func(cfg *Config) { cfg.TrailingEntries, cfg.CacheEntries = 1000, 1 }
+		c.start()
+		leader := c.leader()
+		behind := c.others(leader)[0]
+		c.network.Isolate(behind.host)
+		changed := c.commit(leader, "changed")
+		c.commit(leader, "after it")
+		if err := leader.node.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		store := leader.node.stores.log.(*logCache).inner.(chunkedDelete).LogStore.(*guardedLog).inner.(*boltLog)
+		var entry raft.Log
+		if err := store.GetLog(changed.Index, &entry); err != nil {
+			t.Fatal(err)
+		}
+		entry.Data, entry.Extensions = []byte("changeD"), entrySum(&entry)
+		if err := store.BoltStore.StoreLog(&entry); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.node.ReadLog(changed.Index, &entry); !errors.Is(err, errChecksum) {
+			t.Errorf("read: %v", err)
+		}
+		c.network.Sever(leader.host, behind.host) // with what was read before
+		<-time.After(2 * DefaultRPCTimeout)
+		c.network.HealAll()
+		c.everybodyHas("after it", behind)
+		if !behind.fsm.has("changed") || behind.fsm.has("changeD") || behind.node.Metrics().SnapshotsTaken.Load() == 0 {
+			t.Errorf("it has %v, after %d snapshots", behind.fsm.all(), behind.node.Metrics().SnapshotsTaken.Load())
+		}
+	})
 }

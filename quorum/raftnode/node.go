@@ -200,7 +200,7 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 			n.snapshots.begin()
 		}
 	}()
-	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), n.stores.log, n.parts.stable(n.stores.stable),
+	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), coveredLog{n.stores.log, n.snapshots.covered.Load}, n.parts.stable(n.stores.stable),
 		n.snapshots, n.parts.transport(n.transport))
 }
 

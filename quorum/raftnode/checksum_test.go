@@ -110,7 +110,14 @@ func TestFilesWithoutSumsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = stable.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(stableBucket).Put(keyCurrentTerm, uint64Bytes(41)) })
-	if err := errors.Join(err, stable.close(), reopen(dir), reopen(dir)); err != nil {
+	if err := errors.Join(err, stable.close()); err != nil {
+		t.Fatal(err)
+	}
+	o, err := OpenOffline(env.OS(""), dir)
+	if err != nil || o.Term != 41 {
+		t.Fatalf("offline: %+v, %v", o, err)
+	}
+	if err := errors.Join(o.Close(), reopen(dir), reopen(dir)); err != nil {
 		t.Error(err)
 	}
 }

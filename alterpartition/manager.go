@@ -38,6 +38,13 @@ type entry struct {
 	unprovenUntil time.Time
 }
 
+// rival is a copy of a proposal that was sent and not answered, although a later sending was.
+type rival struct {
+	proposal *partition.Proposal
+	// until as entry.unprovenUntil.
+	until time.Time
+}
+
 // Manager sends the proposals of one broker.
 type Manager struct {
 	cfg        Config
@@ -49,6 +56,8 @@ type Manager struct {
 	mu      sync.Mutex
 	entries map[image.PartitionID]*entry
 	order   []*entry // oldest first
+	// rivals are those of items that are off the queue: the owner may submit the same proposal again.
+	rivals map[image.PartitionID]rival
 
 	// Of Run's goroutine:
 	failures      int // in a row
@@ -62,7 +71,7 @@ func New(cfg Config, clock env.Clock, controller Controller, logger *slog.Logger
 	}
 	return &Manager{
 		cfg: cfg, clock: clock, controller: controller, logger: logger,
-		wake: make(chan struct{}, 1), entries: make(map[image.PartitionID]*entry),
+		wake: make(chan struct{}, 1), entries: make(map[image.PartitionID]*entry), rivals: make(map[image.PartitionID]rival),
 	}, nil
 }
 
@@ -78,6 +87,9 @@ func (m *Manager) Submit(item Item) error {
 		return fmt.Errorf("%w: the queue holds %d items, the limit; try again later", ErrNotAttempted, m.cfg.ItemsMax)
 	}
 	e := &entry{item: item, fresh: !item.Repeat}
+	if r, ok := m.rivals[item.Partition]; ok && r.proposal.Equal(item.Proposal) {
+		e.unprovenUntil = r.until
+	}
 	m.entries[item.Partition] = e
 	m.order = append(m.order, e)
 	m.mu.Unlock()

@@ -377,6 +377,36 @@ func TestIneligibleCountsFromItsSending(t *testing.T) {
 	})
 }
 
+// A proposal that is submitted again, for its answer settled nothing, may still have a rival: the copy that was lost before.
+func TestRepeatedItemKeepsItsRival(t *testing.T) {
+	run(t, nil, func(d *desk) {
+		again := func(a partition.AlterPartitionAnswered) {
+			if err := d.manager.Submit(alterpartition.Item{Partition: id(0), Proposal: a.Proposal, Repeat: true, Done: d.note(0)}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := d.manager.Submit(alterpartition.Item{Partition: id(0), Proposal: proposal(0), Done: again}); err != nil {
+			t.Fatal(err)
+		}
+		d.expect(0) // no answer in 2 s; it may arrive until 6 s
+		d.expect(0).answer(map[int32]controllerpb.ErrorCode{0: controllerpb.ErrorCode_ERROR_CODE_NOT_LEADER_OR_FOLLOWER})
+		c := d.expect(0)
+		for c.at < 6*time.Second {
+			c.answer(map[int32]controllerpb.ErrorCode{0: ineligible})
+			synctest.Wait()
+			if d.answers != nil {
+				t.Fatalf("passed on what was sent after %v", c.at)
+			}
+			c = d.expect(0)
+		}
+		c.answer(map[int32]controllerpb.ErrorCode{0: ineligible})
+		d.want("0:INELIGIBLE_REPLICA")
+		d.mustSubmit(0) // another proposal has none
+		d.expect(0).answer(map[int32]controllerpb.ErrorCode{0: ineligible})
+		d.want("0:INELIGIBLE_REPLICA")
+	})
+}
+
 // TestThousandPartitions: as many changes at once go in two requests.
 func TestThousandPartitions(t *testing.T) {
 	run(t, nil, func(d *desk) {

@@ -2,10 +2,12 @@ package alterpartition
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/quorate/quorate/broker/partition"
+	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 )
 
@@ -37,11 +39,14 @@ func (m *Manager) settle(entries []*entry, answers []*partition.AlterPartitionAn
 	behind := isBehind(answers)
 	now := m.clock.Now()
 	m.mu.Lock()
+	maps.DeleteFunc(m.rivals, func(_ image.PartitionID, r rival) bool { return !now.Before(r.until) })
 	for i, e := range entries {
 		if a := answers[i]; a != nil && isFinal(e, a, behind, sent) {
 			a.Now = now
 			delete(m.entries, e.item.Partition)
-			e.done = true
+			if e.done = true; now.Before(e.unprovenUntil) {
+				m.rivals[e.item.Partition] = rival{e.item.Proposal, e.unprovenUntil}
+			}
 			continue
 		}
 		e.fresh, answers[i] = false, nil

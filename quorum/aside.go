@@ -120,6 +120,7 @@ func (l *loop) meanwhile(op *operation) {
 			}
 		}
 	}
+	l.waitingNow.Add(1)
 	if op.heartbeat == nil {
 		l.waiting = append(l.waiting, op)
 		return
@@ -181,6 +182,7 @@ func (l *loop) nextWaiting() (op *operation, ok bool) {
 	}
 	op = l.waiting[0]
 	l.waiting = l.waiting[1:]
+	l.waitingNow.Add(-1)
 	if op.heartbeat != nil {
 		l.heartbeatsWaiting--
 	}

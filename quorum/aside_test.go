@@ -103,8 +103,8 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 		}
 		l.take(beat(t, &answered, 1, false))
 		l.take(beat(t, &answered, 2, true))
-		if len(answered) != 1 || len(seen) != 0 || len(l.waiting) != 4 || l.claim.pending.Offset() != 10 {
-			t.Fatalf("answered %v, seen %v, %d wait", answered, seen, len(l.waiting))
+		if len(answered) != 1 || len(seen) != 0 || len(l.waiting) != 4 || l.depth() != 4 || l.claim.pending.Offset() != 10 {
+			t.Fatalf("answered %v, seen %v, %d wait, depth %d", answered, seen, len(l.waiting), l.depth())
 		}
 		close(decided)
 		<-l.asideDone()
@@ -122,8 +122,8 @@ func TestHeartbeatsDoNotWaitForLargeDecisions(t *testing.T) {
 			t.Fatal("nothing waits")
 		}
 		l.onOperation(op)
-		if !slices.Equal(seen, []bool{false, false}) || len(l.waiting) != 0 || l.heartbeatsWaiting != 0 { // broker 1 was fenced, and is back
-			t.Errorf("seen %v, %d wait", seen, len(l.waiting))
+		if !slices.Equal(seen, []bool{false, false}) || len(l.waiting) != 0 || l.heartbeatsWaiting != 0 || l.depth() != 0 { // broker 1 was fenced, and is back
+			t.Errorf("seen %v, %d wait, depth %d", seen, len(l.waiting), l.depth())
 		}
 		if b, _ := l.claim.pending.Broker(2); !b.Fenced || l.claim.pending.Offset() != 13 {
 			t.Errorf("pending at %d has %+v", l.claim.pending.Offset(), b)

@@ -185,6 +185,7 @@ func (l *loop) renounce(why string) {
 		op.answer(result{err: ErrNotActive})
 	}
 	l.waiting, l.heartbeatsWaiting = nil, 0
+	l.waitingNow.Store(0)
 	for _, p := range c.open.parked {
 		p.answer(result{err: ErrNotActive})
 	}

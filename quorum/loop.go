@@ -65,6 +65,8 @@ type loop struct {
 	// outOfQuorum is closed when the node is superseded. Nil: it never is.
 	outOfQuorum <-chan struct{}
 	active      atomic.Pointer[activity]
+	// waitingNow is how many requests are in waiting, as others may see it.
+	waitingNow atomic.Int64
 	// soft is the broker liveness as readers may see it.
 	soft atomic.Pointer[controller.Liveness]
 
@@ -178,6 +180,9 @@ func (l *loop) onOperation(op *operation) {
 		}
 	}
 }
+
+// depth is how many requests wait to be decided, in the queue or behind a large decision. It may be called from any goroutine.
+func (l *loop) depth() int { return len(l.queue) + int(l.waitingNow.Load()) }
 
 // refuseQueued answers requests that slipped into the queue while the active role ended.
 func (l *loop) refuseQueued() {

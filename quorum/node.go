@@ -266,7 +266,7 @@ func (n *Node) Register(r prometheus.Registerer) error {
 		"quorate_raft_log_cuts":          func() float64 { return float64(n.raft.Metrics().LogCuts.Load()) },
 		"quorate_raft_snapshots_taken":   func() float64 { return float64(n.raft.Metrics().SnapshotsTaken.Load()) },
 		"quorate_raft_takeovers":         func() float64 { return float64(n.raft.Metrics().Takeovers.Load()) },
-		"quorate_controller_queue_depth": func() float64 { return float64(len(n.loop.queue)) },
+		"quorate_controller_queue_depth": func() float64 { return float64(n.loop.depth()) },
 	})
 }
 

@@ -78,9 +78,10 @@ type boltChecker struct {
 	seen     map[uint64]bool
 }
 
-// meta finds the newest whole meta page and returns the root bucket's page.
+// meta finds the newest whole meta page and returns the root bucket's page. It fails if a newer one is damaged.
 func (c *boltChecker) meta() (root uint64, err error) {
 	var newest uint64
+	var place int64
 	var m [boltHead + boltMeta]byte
 	for _, at := range c.metaPlaces() {
 		if _, err := c.file.ReadAt(m[:], at); err != nil {
@@ -94,7 +95,7 @@ func (c *boltChecker) meta() (root uint64, err error) {
 			continue
 		}
 		if txid := binary.LittleEndian.Uint64(b[48:]); c.pageSize == 0 || txid > newest {
-			newest = txid
+			newest, place = txid, at
 			c.pageSize, c.pages, root = int64(binary.LittleEndian.Uint32(b[8:])), binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[16:])
 			if list := binary.LittleEndian.Uint64(b[32:]); list != boltNoFreelist {
 				c.seen[list] = true
@@ -109,7 +110,26 @@ func (c *boltChecker) meta() (root uint64, err error) {
 	case c.pages > uint64(c.size/c.pageSize):
 		return 0, fmt.Errorf("it has %d bytes, its %d pages need %d: it was cut", c.size, c.pages, c.pages*uint64(c.pageSize))
 	}
-	return root, nil
+	return root, c.precedes(newest, place)
+}
+
+// precedes tells whether the meta page that is not the newest whole one, which lies at a place, is of the transaction before, as it always is
+// unless that page was written last and is damaged: what the library would take for the newest then lacks a transaction that may have been
+// acknowledged. A crash leaves no such page, for a meta page lies within one sector. The first transaction has none before it.
+func (c *boltChecker) precedes(newest uint64, place int64) error {
+	if place == 0 {
+		place = c.pageSize
+	} else {
+		place = 0
+	}
+	var m [boltHead + boltMeta]byte
+	if _, err := c.file.ReadAt(m[:], place); err != nil {
+		return err
+	}
+	if txid := binary.LittleEndian.Uint64(m[boltHead+48:]); newest > 0 && txid != newest-1 {
+		return fmt.Errorf("its meta pages are of the transactions %d and %d: one of them was changed", newest, txid)
+	}
+	return nil
 }
 
 // metaPlaces are where the two meta pages may begin: the second lies a page behind the first, whose size may be unknown.

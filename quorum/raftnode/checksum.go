@@ -40,6 +40,26 @@ func (l boltLog) GetLog(index uint64, log *raft.Log) error {
 	return nil
 }
 
+// coveredLog is the log as the library reads it: a damaged entry that a snapshot covers counts as compacted. A follower that needs it gets
+// the snapshot then; the library would send it nothing at all for as long as this node leads.
+type coveredLog struct {
+	raft.LogStore
+	// covered is the index up to which a whole snapshot goes. It may be called from any goroutine.
+	covered func() uint64
+}
+
+// IsMonotonic forwards what the inner store says of itself.
+func (l coveredLog) IsMonotonic() bool { return isMonotonic(l.LogStore) }
+
+// GetLog implements raft.LogStore.
+func (l coveredLog) GetLog(index uint64, log *raft.Log) error {
+	err := l.LogStore.GetLog(index, log)
+	if err != nil && errors.Is(err, errChecksum) && index <= l.covered() {
+		return raft.ErrLogNotFound // exactly: the library compares it
+	}
+	return err
+}
+
 // StoreLog implements raft.LogStore.
 func (l boltLog) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
 
@@ -67,10 +87,14 @@ func entrySum(log *raft.Log) []byte {
 // release that writes no sum makes the sum old, not wrong.
 var keyStableSum = []byte("Sum")
 
-// checkStable compares term and vote with their sum. It is called within a write transaction, before anything is written.
+// checkStable compares term and vote with their sum. In a transaction that writes it is called before anything is written.
 func checkStable(tx *bbolt.Tx) error {
+	newest := tx.ID() // the transaction that wrote last
+	if tx.Writable() {
+		newest--
+	}
 	sum := tx.Bucket(stableBucket).Get(keyStableSum)
-	if sum == nil || len(sum) == 12 && binary.BigEndian.Uint64(sum) != uint64(tx.ID()-1) {
+	if sum == nil || len(sum) == 12 && binary.BigEndian.Uint64(sum) != uint64(newest) {
 		return nil
 	}
 	if len(sum) != 12 || binary.BigEndian.Uint32(sum[8:]) != stableSum(tx) {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
@@ -64,10 +66,24 @@ func TestChangedBitIsFound(t *testing.T) {
 		}
 	})
 	t.Run("term", func(t *testing.T) {
+		dir = filled(t, 20)
 		path := filepath.Join(dir, stableName)
 		flip(t, path, append(keyCurrentTerm, uint64Bytes(40)...), len(keyCurrentTerm)+7)
 		if _, err := open(); !errors.Is(err, errChecksum) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "format it anew") {
 			t.Errorf("opened: %v", err)
+		}
+		if _, err := OpenOffline(env.OS(""), dir); !errors.Is(err, errChecksum) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("offline: %v", err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		o, err := OpenOffline(env.OS(""), dir)
+		if err != nil || o.Term != o.LastTerm || o.Owner != "" {
+			t.Fatalf("offline, without it: %+v, %v", o, err)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -94,7 +110,51 @@ func TestFilesWithoutSumsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = stable.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(stableBucket).Put(keyCurrentTerm, uint64Bytes(41)) })
-	if err := errors.Join(err, stable.close(), reopen(dir), reopen(dir)); err != nil {
+	if err := errors.Join(err, stable.close()); err != nil {
+		t.Fatal(err)
+	}
+	o, err := OpenOffline(env.OS(""), dir)
+	if err != nil || o.Term != 41 {
+		t.Fatalf("offline: %+v, %v", o, err)
+	}
+	if err := errors.Join(o.Close(), reopen(dir), reopen(dir)); err != nil {
 		t.Error(err)
 	}
+}
+
+// A follower that needs an entry which is damaged on the leader's disk, but which a snapshot covers, gets that snapshot.
+func TestDamagedEntryThatASnapshotCoversHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		defer c.close()
+		c.tweak = func(cfg *Config) { cfg.TrailingEntries, cfg.CacheEntries = 1000, 1 }
+		c.start()
+		leader := c.leader()
+		behind := c.others(leader)[0]
+		c.network.Isolate(behind.host)
+		changed := c.commit(leader, "changed")
+		c.commit(leader, "after it")
+		if err := leader.node.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		store := leader.node.stores.log.(*logCache).inner.(chunkedDelete).LogStore.(*guardedLog).inner.(*boltLog)
+		var entry raft.Log
+		if err := store.GetLog(changed.Index, &entry); err != nil {
+			t.Fatal(err)
+		}
+		entry.Data, entry.Extensions = []byte("changeD"), entrySum(&entry)
+		if err := store.BoltStore.StoreLog(&entry); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.node.ReadLog(changed.Index, &entry); !errors.Is(err, errChecksum) {
+			t.Errorf("read: %v", err)
+		}
+		c.network.Sever(leader.host, behind.host) // with what was read before
+		<-time.After(2 * DefaultRPCTimeout)
+		c.network.HealAll()
+		c.everybodyHas("after it", behind)
+		if !behind.fsm.has("changed") || behind.fsm.has("changeD") || behind.node.Metrics().SnapshotsTaken.Load() == 0 {
+			t.Errorf("it has %v, after %d snapshots", behind.fsm.all(), behind.node.Metrics().SnapshotsTaken.Load())
+		}
+	})
 }

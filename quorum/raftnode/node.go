@@ -153,7 +153,7 @@ func (n *Node) openState() (err error) {
 		return err
 	}
 	if err = n.cutAtOpen(); err != nil {
-		return fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err)
+		return n.ofLog(fmt.Errorf("raftnode: compare log and snapshot in %s: %w", n.cfg.Dir, err))
 	}
 	n.configuration = &configurationReader{log: n.stores.log, snapshots: n.snapshots}
 	return nil
@@ -185,10 +185,13 @@ func (n *Node) openTransport(ctx context.Context) error {
 // which is a state of the disk and not a bug, and so an error here.
 func (n *Node) startRaft() (r *raft.Raft, err error) {
 	defer func() {
+		refused := n.snapshots.refused
 		if p := recover(); p != nil {
 			err = fmt.Errorf("raftnode: %s cannot be loaded: %v", n.cfg.Dir, p)
+			if len(refused) == 0 {
+				err = n.ofLog(err)
+			}
 		}
-		refused := n.snapshots.refused
 		if err != nil && len(refused) > 0 {
 			err = fmt.Errorf("%w; %d snapshots are damaged in %s (%w): remove this node from the quorum, format it anew and add it again",
 				err, len(refused), n.snapshots.dir, joined(refused))
@@ -197,7 +200,7 @@ func (n *Node) startRaft() (r *raft.Raft, err error) {
 			n.snapshots.begin()
 		}
 	}()
-	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), n.stores.log, n.parts.stable(n.stores.stable),
+	return raft.NewRaft(n.cfg.raftConfig(n.leadership.notices), markOwnSnapshots(n.cfg.FSM), coveredLog{n.stores.log, n.snapshots.covered.Load}, n.parts.stable(n.stores.stable),
 		n.snapshots, n.parts.transport(n.transport))
 }
 

@@ -33,6 +33,9 @@ const (
 type Offline struct {
 	// Dir is the directory of the stores.
 	Dir string
+	// Owner is the server whose term and vote are in it, as "NODE:DIRECTORYID"; empty if an older release made it or a recovery, and no
+	// node has run on it since.
+	Owner string
 	// Term is the highest term in it: of the log, the snapshots, the current term and the vote.
 	Term uint64
 	// FirstIndex is the log's first index, 0 for an empty log.
@@ -141,6 +144,10 @@ func (o *Offline) readTerm() error {
 		if b == nil {
 			return nil
 		}
+		if err := checkStable(tx); err != nil {
+			return fmt.Errorf("raftnode: %s: %w; if the log is whole, move this file away: the term of the last entry takes its place in a recovery", path, err)
+		}
+		o.Owner = string(b.Get(keyOwner))
 		for _, key := range [][]byte{keyCurrentTerm, keyLastVoteTerm} {
 			if v := b.Get(key); v != nil {
 				term, err := uint64From(key, v)

@@ -39,6 +39,8 @@ type snapshotStore struct {
 	installed func(index, term uint64) error
 	// bytesCovered is what guard.logged was at the begin of the newest complete snapshot.
 	bytesCovered atomic.Uint64
+	// covered is the index of the newest snapshot that was completed, or read whole, in this life; 0 for none.
+	covered atomic.Uint64
 }
 
 func openSnapshots(cfg Config, g *guard, metrics *Metrics) (*snapshotStore, error) {
@@ -144,7 +146,14 @@ func (s *snapshotStore) Open(id string) (meta *raft.SnapshotMeta, r io.ReadClose
 		}
 		return nil, nil, err
 	}
+	s.cover(meta.Index)
 	return meta, r, nil
+}
+
+// cover notes a snapshot that is whole.
+func (s *snapshotStore) cover(index uint64) {
+	for old := s.covered.Load(); index > old && !s.covered.CompareAndSwap(old, index); old = s.covered.Load() {
+	}
 }
 
 type snapshotSink struct {
@@ -181,6 +190,7 @@ func (s *snapshotSink) Close() error {
 	s.store.guard.env.At(PointSnapshotDone)
 	s.store.metrics.SnapshotsTaken.Add(1)
 	s.store.bytesCovered.Store(s.begun)
+	s.store.cover(s.index)
 	if s.own || s.store.installed == nil {
 		return nil
 	}

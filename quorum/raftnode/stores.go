@@ -49,7 +49,9 @@ func openLog(dir string) (raft.LogStore, func() error, error) {
 func openBoltLog(dir string, options *bbolt.Options) (log *boltLog, err error) {
 	err = unpanicked(func() error {
 		bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile), BoltOptions: options})
-		log = &boltLog{bolt}
+		if err == nil {
+			log = &boltLog{bolt}
+		}
 		return err
 	})
 	return log, err

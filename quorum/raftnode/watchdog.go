@@ -87,7 +87,7 @@ func (w *watchdog) tick() {
 	}
 	w.mu.Unlock()
 	if hung != nil {
-		w.fail(fmt.Errorf("%w: %s has not returned for %v", ErrStoreHangs, hung.call, time.Duration(w.limit)*watchdogTick))
+		w.fail(fmt.Errorf("%w: %s has not returned for %v; see what the kernel says of the disk, replace it if need be, and start the node again", ErrStoreHangs, hung.call, time.Duration(w.limit)*watchdogTick))
 	}
 }
 

@@ -159,11 +159,16 @@ func (n *Node) survey() (d onDisk, err error) {
 	if d.last > 0 {
 		var entry raft.Log
 		if err := n.stores.log.GetLog(d.last, &entry); err != nil {
-			return d, fmt.Errorf("raftnode: read index %d of %s: %w; if the file is damaged, %s", d.last, filepath.Join(n.cfg.Dir, logFile), err, replaceMember)
+			return d, n.ofLog(fmt.Errorf("raftnode: read index %d: %w", d.last, err))
 		}
 		d.lastTerm = max(d.lastTerm, entry.Term)
 	}
 	return d, nil
+}
+
+// ofLog names the log and the next step in an error of reading it.
+func (n *Node) ofLog(err error) error {
+	return fmt.Errorf("%w; if %s is damaged, %s", err, filepath.Join(n.cfg.Dir, logFile), replaceMember)
 }
 
 // begin notes, outside the directory as well, that there are entries or a snapshot now. It is called before anybody is told so, and by

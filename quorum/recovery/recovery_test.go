@@ -302,6 +302,28 @@ func TestUnreadableDirectories(t *testing.T) {
 	}
 }
 
+// Stores that are beside the meta.properties of another server do not count as that server's.
+func TestStoresOfAnotherServerAreNotRecoveredFrom(t *testing.T) {
+	w := newWorld(t)
+	own, second := w.directory(1, 7), w.directory(2, 0)
+	node := raftnode.New(raftnode.Config{
+		Env: &env.Env{Network: w.network.Host("c3"), FS: env.OS("").FS, Clock: envtest.NewClock()}, Logger: discard(),
+		FSM: nothing{}, ClusterID: clusterID, ID: serverID(3), Dir: second.Raft, ListenAddress: "c3:9292", Fatal: func(error) {},
+	})
+	if err := errors.Join(node.Open(t.Context()), node.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.prepare(Options{Directories: []Directory{own, second}, Force: true})
+	if !errors.Is(err, raftnode.ErrForeignState) || !strings.Contains(err.Error(), second.Raft) || !strings.Contains(err.Error(), serverID(3).String()) ||
+		!strings.Contains(err.Error(), "leave this one out") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+	second.ID = serverID(3)
+	if p, err := w.prepare(Options{Directories: []Directory{own, second}, Force: true}); err != nil || !p.IsComplete() {
+		t.Errorf("with what belongs to it: %v", err)
+	}
+}
+
 // A damaged snapshot is told, and one that the furthest log does not reach holds a recovery up.
 func TestDamagedSnapshotMetaHoldsARecoveryUp(t *testing.T) {
 	w := newWorld(t)

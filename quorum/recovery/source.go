@@ -48,6 +48,10 @@ func survey(e *env.Env, d Directory) (s Source, ok bool, err error) {
 	if err != nil {
 		return Source{}, false, err
 	}
+	if o.Owner != "" && o.Owner != d.ID.String() {
+		return Source{}, false, errors.Join(fmt.Errorf("%w: %s is of server %s, and the meta.properties beside it of %s; put those together that belong together",
+			raftnode.ErrForeignState, d.Raft, o.Owner, d.ID), o.Close())
+	}
 	s = Source{Directory: d, Term: o.Term, LastTerm: o.LastTerm, LastIndex: o.LastIndex, Damaged: o.Damaged,
 		Configuration: o.Configuration, Superseded: o.Superseded}
 	if len(o.Snapshots) > 0 {

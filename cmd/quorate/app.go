@@ -33,6 +33,7 @@ type app struct {
 // run executes a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return waitApart(c, args) }
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -66,7 +66,7 @@ func (f *formatFlags) options() (o node.FormatOptions, err error) {
 }
 
 func (a *app) format(f *formatFlags, o node.FormatOptions) error {
-	cfg, err := a.load(f.config, f.set)
+	cfg, err := a.load(node.Sources{File: f.config, Set: f.set})
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,9 @@ func (a *app) format(f *formatFlags, o node.FormatOptions) error {
 }
 
 // load reads a node's configuration and prints its warnings.
-func (a *app) load(file string, set []string) (*node.Config, error) {
-	cfg, warnings, err := node.Load(a.env.FS, node.Sources{File: file, Set: set, Environ: a.environ})
+func (a *app) load(s node.Sources) (*node.Config, error) {
+	s.Environ = a.environ
+	cfg, warnings, err := node.Load(a.env.FS, s)
 	if err != nil {
 		return nil, err
 	}

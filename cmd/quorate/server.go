@@ -31,7 +31,7 @@ func (a *app) serverCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.config, "config", "", "the node's properties file")
 	fl.StringArrayVar(&f.set, "set", nil, "key=value, over the file and the environment; may be repeated")
-	fl.BoolVar(&f.printConfig, "print-config", false, "show value, source and default of each key, and end")
+	fl.BoolVar(&f.printConfig, "print-config", false, "show value, source and default of each key, and end; --config may be left out")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -61,7 +61,7 @@ func (a *app) logger(f *serverFlags) (*slog.Logger, error) {
 }
 
 func (a *app) server(ctx context.Context, f *serverFlags, logger *slog.Logger) error {
-	cfg, err := a.load(f.config, f.set)
+	cfg, err := a.load(node.Sources{File: f.config, Set: f.set, Partial: f.printConfig && f.config == ""})
 	if err != nil {
 		return err
 	}

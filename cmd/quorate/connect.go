@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,6 +61,18 @@ func (a *app) addresses() ([]string, error) {
 		}
 	}
 	return strings.Split(controllersDefault, ","), nil
+}
+
+// saysWhere refuses a flag that shall say where the cluster is and is empty, as one of a script whose variable is not set:
+// the cluster at the default ports may be another one.
+func (a *app) saysWhere(global *pflag.FlagSet) error {
+	switch {
+	case global.Changed("controllers") && len(a.controllers) == 0:
+		return errors.New("--controllers is empty; name GRPC addresses of controllers, host:port,..., or leave it out")
+	case global.Changed("cluster") && a.clusterDir == "":
+		return errors.New("--cluster is empty; name the --dir of a running quorate dev, or leave it out")
+	}
+	return nil
 }
 
 // readFlags are the flags of reads.

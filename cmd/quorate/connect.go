@@ -85,7 +85,9 @@ const noNode = -1
 
 func (r *readFlags) register(c *cobra.Command) {
 	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
+	c.Flags().Lookup("node").DefValue = "the active controller"
 	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
+	c.Flags().Lookup("min-offset").DefValue = "0" // none is shown
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case c.Flags().Changed("node") && r.node < 0:

@@ -26,6 +26,8 @@ func (a *app) formatCommand() *cobra.Command {
 		Long: "Prepare a node's data directory. A formatted directory is refused; a format that is interrupted leaves none.\n" +
 			"A controller takes --initial-controllers, the same on all first controllers, or --no-initial-controllers if it joins later.\n" +
 			"host:port is the RAFT address as Raft's configuration will hold it. Ids come from quorate random-uuid.",
+		Example: "  quorate format --config b1.properties --cluster-id kEvmTNkLQ0uWqJ3bE5p2xA\n" +
+			"  quorate format --config c4.properties --cluster-id kEvmTNkLQ0uWqJ3bE5p2xA --no-initial-controllers",
 		Args: cobra.NoArgs,
 	}
 	fl := c.Flags()

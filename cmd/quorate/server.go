@@ -26,7 +26,8 @@ func (a *app) serverCommand() *cobra.Command {
 		Short: "Run one node",
 		Long: "Run one node: a controller, a broker or both, as process.roles says. Values are taken from --set, then from the environment\n" +
 			"(QUORATE_NODE_ID for node.id), then from the file, then from the defaults. SIGTERM stops it in order.",
-		Args: cobra.NoArgs,
+		Example: "  quorate server --config b1.properties --set broker.rack=west --log-format json\n  quorate server --config b1.properties --print-config",
+		Args:    cobra.NoArgs,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.config, "config", "", "the node's properties file")

@@ -100,6 +100,9 @@ func (rs *replicas) holdsAny(topics []image.TopicID, changed <-chan struct{}) bo
 	if len(topics) == 0 {
 		return false
 	}
+	if im, _ := rs.applied.watch(); rs.holdsBack(im) {
+		return true // nothing is deleted, so none that ask for this can be served
+	}
 	h := &rs.heldNow
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,6 +144,9 @@ func (rs *replicas) report(ctx context.Context, im *image.Image, send func(conte
 		rs.countDeletions(im, nil)
 		return false
 	}
+	if rs.holdsBack(im) {
+		return false
+	}
 	held := rs.held()
 	rs.countDeletions(im, held)
 	deleted, failed := deletionReport(im, rs.self, func(t image.TopicID) holding { return held[t] })
@@ -160,6 +166,11 @@ func (rs *replicas) report(ctx context.Context, im *image.Image, send func(conte
 	// What was just told is news until the metadata has it.
 	_, _ = rs.applied.waitOffset(ctx, image.MetadataOffset(answer.MetadataOffset))
 	return true
+}
+
+// holdsBack tells whether data that the metadata wants deleted stays where it is, open or not: held does not know of it.
+func (rs *replicas) holdsBack(im *image.Image) bool {
+	return rs.holding.Load() || im.Lineage().IsUnconfirmed()
 }
 
 // waitsFor tells whether the metadata waits for any deletion of a broker.

@@ -193,6 +193,45 @@ func TestNothingIsDeletedInAnUnconfirmedLineage(t *testing.T) {
 	}
 }
 
+// Data that is held back is not told to be gone: neither to the controller, which would forget the deletion, so that the data
+// became a stray, nor to who waits for it.
+func TestHeldBackDataIsNotReportedAsDeleted(t *testing.T) {
+	dir := t.TempDir()
+	h, w := newHosting(t, dir), newWorld(t)
+	h.start(t, w.put(brokerRecord(1, 5), topicRecord("gone", 1), partitionRecord(1, 0, 1, 1)))
+	appendOne(t, h.partition(t, 1, 0), 1)
+	if err := h.logs.Shutdown(5); err != nil {
+		t.Fatal(err)
+	}
+
+	past := newWorld(t)
+	past.put(brokerRecord(1, 5), topicRecord("gone", 1), partitionRecord(1, 0, 1, 1), lineageRecord(1))
+	h = newHosting(t, dir)
+	h.start(t, past.put(removeRecord(1)))
+	reported := func() (n int) {
+		h.report(t.Context(), h.applied.image(), func(_ context.Context, r *controllerpb.ReportDeletionsRequest) (*controllerpb.ReportDeletionsResponse, error) {
+			n += len(r.GetDeleted())
+			return &controllerpb.ReportDeletionsResponse{}, nil
+		})
+		return n
+	}
+	holds := func() bool {
+		_, changed := h.applied.watch()
+		return h.holdsAny([]image.TopicID{topicID(1)}, changed)
+	}
+	if n := reported(); n > 0 || !holds() {
+		t.Errorf("held back: %d reported, holds %v", n, holds())
+	}
+
+	h.apply(past.put(confirmRecord(1)))
+	for _, r := range h.logs.RemoveRenamed(t.Context()) {
+		h.removed(r)
+	}
+	if n := reported(); n != 1 || holds() || len(dirsOf(t, dir)) > 0 {
+		t.Errorf("confirmed: %d reported, holds %v, %v", n, holds(), dirsOf(t, dir))
+	}
+}
+
 // A broker that runs through an offline recovery makes nothing by the metadata that came back: it ends, and says why.
 func TestRunningBrokerEndsInANewLineage(t *testing.T) {
 	dir := t.TempDir()

@@ -33,6 +33,12 @@ type app struct {
 // run executes a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := waitApart(c, args); err != nil {
+			return err
+		}
+		return a.saysWhere(root.PersistentFlags())
+	}
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -17,7 +17,8 @@ func (a *app) brokerListCommand() *cobra.Command {
 		Short: "List registered brokers with their states and epochs",
 		Long: "List registered brokers with their states and epochs. Offset, and chain, a checksum over the log up to it, are those of a\n" +
 			"broker's last heartbeat, lastHeartbeatMs is its age at the answering controller, -1 if unknown; stateSinceMs is a time of day.",
-		Args: cobra.NoArgs,
+		Example: "  quorate broker list --node 1002 -o json",
+		Args:    cobra.NoArgs,
 	}
 	r.register(c)
 	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.brokerList(ctx, &r) })

@@ -48,8 +48,27 @@ func (f *changeFlags) check(c *cobra.Command) error {
 		return errors.New("--wait and --no-wait exclude each other")
 	case f.wait == waitData && !f.data:
 		return errors.New("--wait=data: this command has no data to wait for")
+	case f.wait != waitVisible && f.wait != waitData && !f.data:
+		return fmt.Errorf("--wait is %q; this command knows --wait alone", f.wait)
 	case f.wait != waitVisible && f.wait != waitData:
 		return fmt.Errorf("--wait is %q; it is --wait or --wait=data", f.wait)
+	}
+	return nil
+}
+
+// waitApart refuses a value of --wait that stands apart from it: it would be an argument, and topic delete orders --wait data
+// would delete two topics.
+func waitApart(c *cobra.Command, args []string) error {
+	if c.Flags().Lookup("wait") == nil {
+		return nil
+	}
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if arg == "--wait" && i+1 < len(args) && (args[i+1] == waitData || args[i+1] == waitVisible) {
+			return fmt.Errorf("%q after --wait is an argument of its own, not its value; write --wait=%s, or put --wait last", args[i+1], args[i+1])
+		}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func (r *resourceFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&r.topics, "topic", nil, "a topic; may be repeated")
 	f.Int32SliceVar(&r.brokers, "broker", nil, "a broker by id; may be repeated")
+	f.Lookup("broker").DefValue = ""
 	f.BoolVar(&r.defaults, "broker-defaults", false, "the cluster's defaults: what counts for every broker, and for topics that say nothing else")
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -62,6 +63,18 @@ func (a *app) addresses() ([]string, error) {
 	return strings.Split(controllersDefault, ","), nil
 }
 
+// saysWhere refuses a flag that shall say where the cluster is and is empty, as one of a script whose variable is not set:
+// the cluster at the default ports may be another one.
+func (a *app) saysWhere(global *pflag.FlagSet) error {
+	switch {
+	case global.Changed("controllers") && len(a.controllers) == 0:
+		return errors.New("--controllers is empty; name GRPC addresses of controllers, host:port,..., or leave it out")
+	case global.Changed("cluster") && a.clusterDir == "":
+		return errors.New("--cluster is empty; name the --dir of a running quorate dev, or leave it out")
+	}
+	return nil
+}
+
 // readFlags are the flags of reads.
 type readFlags struct {
 	node      int32
@@ -72,7 +85,9 @@ const noNode = -1
 
 func (r *readFlags) register(c *cobra.Command) {
 	c.Flags().Int32Var(&r.node, "node", noNode, "answer from this node's own image, possibly old")
+	c.Flags().Lookup("node").DefValue = "the active controller"
 	c.Flags().Int64Var(&r.minOffset, "min-offset", -1, "wait until the image has this metadata offset")
+	c.Flags().Lookup("min-offset").DefValue = "0" // none is shown
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case c.Flags().Changed("node") && r.node < 0:

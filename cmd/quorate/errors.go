@@ -142,7 +142,7 @@ func explain(err error) *failure {
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 			return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", plain(s.Message()))
 		case codes.Unimplemented:
-			return refused(controllerpb.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION, "the node does not know this request: %s", s.Message())
+			return refused(controllerpb.ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION, "the node does not serve this request: %s", s.Message())
 		}
 		return &failure{code: codeUnknown, message: s.Message(), exit: exitRefused}
 	}

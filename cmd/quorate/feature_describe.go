@@ -16,7 +16,8 @@ func (a *app) featureDescribeCommand() *cobra.Command {
 		Short: "Show the finalized level of each feature, and the levels that the nodes support",
 		Long: "Show the finalized level of each feature, 0 for one that is not in use, and the levels that every registered node supports.\n" +
 			"Where nodes differ each is shown. A level can be finalized if it is in the range of all of them.",
-		Args: cobra.NoArgs,
+		Example: "  quorate feature describe -o json",
+		Args:    cobra.NoArgs,
 	}
 	r.register(c)
 	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.featureDescribe(ctx, &r) })

@@ -26,6 +26,8 @@ func (a *app) formatCommand() *cobra.Command {
 		Long: "Prepare a node's data directory. A formatted directory is refused; a format that is interrupted leaves none.\n" +
 			"A controller takes --initial-controllers, the same on all first controllers, or --no-initial-controllers if it joins later.\n" +
 			"host:port is the RAFT address as Raft's configuration will hold it. Ids come from quorate random-uuid.",
+		Example: "  quorate format --config b1.properties --cluster-id kEvmTNkLQ0uWqJ3bE5p2xA\n" +
+			"  quorate format --config c4.properties --cluster-id kEvmTNkLQ0uWqJ3bE5p2xA --no-initial-controllers",
 		Args: cobra.NoArgs,
 	}
 	fl := c.Flags()
@@ -66,7 +68,7 @@ func (f *formatFlags) options() (o node.FormatOptions, err error) {
 }
 
 func (a *app) format(f *formatFlags, o node.FormatOptions) error {
-	cfg, err := a.load(f.config, f.set)
+	cfg, err := a.load(node.Sources{File: f.config, Set: f.set})
 	if err != nil {
 		return err
 	}
@@ -92,8 +94,9 @@ func (a *app) format(f *formatFlags, o node.FormatOptions) error {
 }
 
 // load reads a node's configuration and prints its warnings.
-func (a *app) load(file string, set []string) (*node.Config, error) {
-	cfg, warnings, err := node.Load(a.env.FS, node.Sources{File: file, Set: set, Environ: a.environ})
+func (a *app) load(s node.Sources) (*node.Config, error) {
+	s.Environ = a.environ
+	cfg, warnings, err := node.Load(a.env.FS, s)
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ func (a *app) metadataLog(ctx context.Context, r *readFlags, want logRange) erro
 		return err
 	}
 	defer c.Close()
+	shown := false
 	err = a.read(ctx, c, r, func(ctx context.Context, reader controllerpb.ReaderApiClient) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -65,6 +66,7 @@ func (a *app) metadataLog(ctx context.Context, r *readFlags, want logRange) erro
 					return io.EOF
 				}
 				a.showGap(g)
+				shown = true
 				want.from = g.GetToOffset() + 1
 				return nil
 			}
@@ -75,11 +77,15 @@ func (a *app) metadataLog(ctx context.Context, r *readFlags, want logRange) erro
 			if err := a.showEntry(frame, want); err != nil {
 				return err
 			}
+			shown = true
 			// A read may be repeated by the client: what was shown is not shown again.
 			want.from = frame.GetBaseOffset() + int64(frame.GetRecords())
 			return nil
 		})
 	})
+	if err == nil && !shown {
+		a.warn("no record has metadata offset %d or a later one yet; quorate quorum status shows the newest", want.from)
+	}
 	return err
 }
 

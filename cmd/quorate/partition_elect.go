@@ -54,9 +54,9 @@ func (t *partitionElect) request(c *cobra.Command, args []string) (*controllerpb
 	named := c.Flags().Changed("candidate")
 	switch {
 	case t.preferred == t.unclean:
-		return nil, errors.New("which election? give --preferred or --unclean")
+		return nil, errors.New("which election? give one of --preferred and --unclean")
 	case t.all == (len(args) > 0):
-		return nil, errors.New("which partitions? give TOPIC-PARTITION..., or --all")
+		return nil, errors.New("which partitions? give TOPIC-PARTITION... or --all, and not both")
 	case named && (!t.unclean || len(args) != 1):
 		return nil, errors.New("--candidate goes with --unclean and one partition")
 	case t.force && !t.unclean:

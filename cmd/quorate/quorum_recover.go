@@ -81,7 +81,7 @@ func (f *recoverFlags) check(c *cobra.Command) error {
 }
 
 func (a *app) recoverOffline(ctx context.Context, f *recoverFlags) error {
-	cfg, err := a.load(f.config, f.set)
+	cfg, err := a.load(node.Sources{File: f.config, Set: f.set})
 	if err != nil {
 		return err
 	}

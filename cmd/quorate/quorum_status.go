@@ -21,7 +21,8 @@ func (a *app) quorumStatusCommand() *cobra.Command {
 		Short: "Ask every controller for itself",
 		Long: "Ask every controller for itself, with or without an active one. Exit code 3 only if none answers. A member without a vote is\n" +
 			"joining; a node that is no member is an observer. What the active controller has not finished is told after them.",
-		Args: cobra.NoArgs,
+		Example: "  quorate quorum status --controllers c1:9192,c2:9192,c3:9192",
+		Args:    cobra.NoArgs,
 	}
 	c.RunE = a.timed(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.quorumStatus(ctx) })
 	return c

@@ -26,12 +26,13 @@ func (a *app) serverCommand() *cobra.Command {
 		Short: "Run one node",
 		Long: "Run one node: a controller, a broker or both, as process.roles says. Values are taken from --set, then from the environment\n" +
 			"(QUORATE_NODE_ID for node.id), then from the file, then from the defaults. SIGTERM stops it in order.",
-		Args: cobra.NoArgs,
+		Example: "  quorate server --config b1.properties --set broker.rack=west --log-format json\n  quorate server --config b1.properties --print-config",
+		Args:    cobra.NoArgs,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.config, "config", "", "the node's properties file")
 	fl.StringArrayVar(&f.set, "set", nil, "key=value, over the file and the environment; may be repeated")
-	fl.BoolVar(&f.printConfig, "print-config", false, "show value, source and default of each key, and end")
+	fl.BoolVar(&f.printConfig, "print-config", false, "show value, source and default of each key, and end; --config may be left out")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -61,7 +62,7 @@ func (a *app) logger(f *serverFlags) (*slog.Logger, error) {
 }
 
 func (a *app) server(ctx context.Context, f *serverFlags, logger *slog.Logger) error {
-	cfg, err := a.load(f.config, f.set)
+	cfg, err := a.load(node.Sources{File: f.config, Set: f.set, Partial: f.printConfig && f.config == ""})
 	if err != nil {
 		return err
 	}

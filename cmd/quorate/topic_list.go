@@ -12,9 +12,10 @@ func (a *app) topicListCommand() *cobra.Command {
 	var r readFlags
 	var deleting bool
 	c := &cobra.Command{
-		Use:   "list",
-		Short: "List topics by name",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List topics by name",
+		Example: "  quorate topic list -o json\n  quorate topic list --deleting",
+		Args:    cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&deleting, "deleting", false, "deleted topics whose data is not gone everywhere, with the state on each broker")
 	r.register(c)

@@ -87,14 +87,27 @@ func newcomer(v View, req *controllerpb.AddControllerRequest) (QuorumMember, err
 	}
 	known, ok := v.Image.Controller(id)
 	if !ok {
-		return QuorumMember{}, controllerpb.Refuse(codeBrokerIDNotRegistered, "controller %v has not registered: start it, formatted with --no-initial-controllers, "+
-			"with controller.quorum.bootstrap.servers naming this quorum; its log says why if it cannot register", id)
+		return QuorumMember{}, controllerpb.Refuse(codeBrokerIDNotRegistered, "controller %v has not registered%s: start it, formatted with --no-initial-controllers, "+
+			"with controller.quorum.bootstrap.servers naming this quorum; its log says why if it cannot register", id, otherwiseKnown(v.Image, id))
 	}
 	listener, ok := known.Listener("RAFT")
 	if !ok {
 		return QuorumMember{}, controllerpb.Refuse(codeInvalidRequest, "controller %v registered no RAFT listener: name it %v@host:port:%v", id, id, known.DirectoryID)
 	}
 	return QuorumMember{ID: id, DirectoryID: known.DirectoryID, Address: hostPort(listener)}, nil
+}
+
+// otherwiseKnown says what else is known of a node that has not registered as a controller.
+func otherwiseKnown(im *image.Image, id image.BrokerID) string {
+	for removed := range im.RemovedControllers() {
+		if removed.ID == id {
+			return " since it was removed from the quorum; the directory that it had stays out"
+		}
+	}
+	if _, ok := im.Broker(id); ok {
+		return ", only a broker with that id"
+	}
+	return ""
 }
 
 // IsNewcomer tells whether a member that AddController answered with is yet to become a voter there.

@@ -50,7 +50,7 @@ func (s *Server) effective(im *image.Image, kind metadatapb.ResourceType, name s
 	switch kind {
 	case topicType:
 		if _, ok := im.TopicByName(name); !ok {
-			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "no topic has the name %q", name)
+			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "no topic has the name %q: `quorate topic list` shows all", name)
 		}
 	case brokerType:
 		if name == "" {
@@ -61,7 +61,7 @@ func (s *Server) effective(im *image.Image, kind metadatapb.ResourceType, name s
 			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST, "broker %q is no number", name)
 		}
 		if _, ok := im.Broker(image.BrokerID(id)); !ok {
-			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "broker %d is not registered", id)
+			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "broker %d is not registered: `quorate broker list` shows those that are", id)
 		}
 		own, static = controllerpb.ConfigSource_CONFIG_SOURCE_BROKER, int32(id) == s.source.Status().GetNodeId()
 	default:

@@ -22,6 +22,8 @@ type Sources struct {
 	Set []string
 	// Environ is the environment as os.Environ gives it.
 	Environ []string
+	// Partial: what is not set is not missed, and keys are not compared. Such a configuration is for showing.
+	Partial bool
 }
 
 // Where a value came from, strongest first.
@@ -87,7 +89,7 @@ func load(fs env.FS, s Sources) (c *Config, warnings []string, err error) {
 		}
 		warnings = append(warnings, w...)
 	}
-	if err := c.parse(); err != nil {
+	if err := c.parse(s.Partial); err != nil {
 		return nil, nil, err
 	}
 	slices.Sort(warnings)
@@ -135,8 +137,8 @@ func (c *Config) take(name, value, source string) (warnings []string, err error)
 	return nil, nil
 }
 
-// parse turns the texts into values and checks them one by one, then together.
-func (c *Config) parse() error {
+// parse turns the texts into values and checks them one by one, then, unless it is partial, together.
+func (c *Config) parse(partial bool) error {
 	c.NodeID = -1
 	for _, k := range keys {
 		s := c.settings[k.name]
@@ -146,6 +148,9 @@ func (c *Config) parse() error {
 		if err := k.set(c, s.Value); err != nil {
 			return fmt.Errorf("%s (%s): %w", k.name, s.Source, err)
 		}
+	}
+	if partial {
+		return nil
 	}
 	return errors.Join(c.validate())
 }

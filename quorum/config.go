@@ -19,6 +19,9 @@ import (
 const (
 	// operationsQueuedMax bounds the requests that wait to be decided. A caller above it gets REQUEST_TIMED_OUT at once.
 	operationsQueuedMax = 8192
+	// operationBytesMax bounds the bytes of the requests that are not answered yet: eight of the largest, or the most that may wait
+	// with 8 KiB each. A caller above it gets REQUEST_TIMED_OUT at once.
+	operationBytesMax = 64 << 20
 	// entryBytesTarget is the size at which a Raft entry is closed while the window has room.
 	entryBytesTarget = 64 << 10
 	// entryBytesMax bounds the encoded records of one entry: a larger one risks the transport's time-out.

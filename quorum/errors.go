@@ -18,6 +18,8 @@ var (
 	ErrOutcomeUnknown = errors.New("quorum: leadership ended before the outcome was known; read before trying again")
 	// ErrQueueFull says that operationsQueuedMax requests wait already.
 	ErrQueueFull = errors.New("quorum: request queue is full")
+	// ErrQueueBytesFull says that the requests that are not answered yet leave no room for one as large as this, operationBytesMax.
+	ErrQueueBytesFull = errors.New("quorum: request queue holds too many bytes")
 	// ErrGivenUp says that the caller's time was over before the request was decided: nothing was changed.
 	ErrGivenUp = errors.New("quorum: the request's time was over before it was decided")
 	// ErrStopped says that the node is stopping.
@@ -43,6 +45,10 @@ func refusal(err error, active *controllerpb.ActiveController) error {
 	case errors.Is(err, ErrQueueFull):
 		detail.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
 			"%d requests wait at the active controller, the limit; try again later", operationsQueuedMax)
+		code = codes.ResourceExhausted
+	case errors.Is(err, ErrQueueBytesFull):
+		detail.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
+			"the requests that wait at the active controller and this one have more than %d bytes together, the limit; try again later", operationBytesMax)
 		code = codes.ResourceExhausted
 	case errors.Is(err, ErrGivenUp):
 		detail.Error = controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,

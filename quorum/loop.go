@@ -65,6 +65,8 @@ type loop struct {
 	// outOfQuorum is closed when the node is superseded. Nil: it never is.
 	outOfQuorum <-chan struct{}
 	active      atomic.Pointer[activity]
+	// bytesHeld are the bytes of the requests that are not answered yet.
+	bytesHeld atomic.Int64
 	// waitingNow is how many requests are in waiting, as others may see it.
 	waitingNow atomic.Int64
 	// soft is the broker liveness as readers may see it.

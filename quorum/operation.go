@@ -21,6 +21,8 @@ type operation struct {
 	extent func(controller.View) controller.Extent
 	// heartbeat is the request if it is a heartbeat.
 	heartbeat *controllerpb.BrokerHeartbeatRequest
+	// bytes is the size of the request that the operation holds on to until it is answered.
+	bytes int64
 	// answer is called exactly once, by the loop, and must not block.
 	answer func(result)
 	// late is decided instead when the request has waited for longer than lateAfter, or its caller has given up: what it
@@ -88,12 +90,13 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 		l.contacts.note(l.fsm.Image(), op.heartbeat, op.arrived)
 	}
 	answered := make(chan result, 1)
-	op.answer = func(r result) { answered <- r }
-	select {
-	case l.queue <- op:
-	default:
+	op.answer = func(r result) {
+		l.bytesHeld.Add(-op.bytes)
+		answered <- r
+	}
+	if err := l.enqueue(op); err != nil {
 		l.metrics.OperationsRefused.Add(1)
-		return result{}, ErrQueueFull
+		return result{}, err
 	}
 	select {
 	case r := <-answered:
@@ -102,6 +105,20 @@ func (l *loop) do(ctx context.Context, op *operation) (result, error) {
 		return result{}, ErrOutcomeUnknown
 	case <-l.stopped:
 		return result{}, ErrOutcomeUnknown
+	}
+}
+
+func (l *loop) enqueue(op *operation) error {
+	if l.bytesHeld.Add(op.bytes) > operationBytesMax {
+		l.bytesHeld.Add(-op.bytes)
+		return ErrQueueBytesFull
+	}
+	select {
+	case l.queue <- op:
+		return nil
+	default:
+		l.bytesHeld.Add(-op.bytes)
+		return ErrQueueFull
 	}
 }
 

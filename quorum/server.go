@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
@@ -34,11 +35,14 @@ type peerServer struct {
 }
 
 // ask puts a request of a gRPC method through the loop. extent is nil for what is always small.
-func ask[Q, R any](ctx context.Context, n *Node, cause *metadatapb.Cause, request Q,
+func ask[Q proto.Message, R any](ctx context.Context, n *Node, cause *metadatapb.Cause, request Q,
 	decide func(controller.View, Q) (controller.Decision[R], error), extent func(controller.View, Q) controller.Extent,
 ) (R, *image.Image, error) {
 	cause.Principal = principalOf(ctx)
-	op := &operation{ctx: ctx, cause: cause, decide: func(v controller.View) plan { return planOf(decide(v, request)) }}
+	op := &operation{
+		ctx: ctx, cause: cause, bytes: int64(proto.Size(request)),
+		decide: func(v controller.View) plan { return planOf(decide(v, request)) },
+	}
 	if extent != nil {
 		op.extent = func(v controller.View) controller.Extent { return extent(v, request) }
 	}
@@ -66,7 +70,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 	cause := brokerCause("BrokerHeartbeat", r.GetBrokerId())
 	cause.Principal = principalOf(ctx)
 	response, im, err := await[*controllerpb.BrokerHeartbeatResponse](ctx, n.loop, &operation{
-		ctx: ctx, cause: cause, lateAfter: n.cfg.HeartbeatInterval / 2, heartbeat: r,
+		ctx: ctx, cause: cause, bytes: int64(proto.Size(r)), lateAfter: n.cfg.HeartbeatInterval / 2, heartbeat: r,
 		extent: func(v controller.View) controller.Extent { return controller.BrokerHeartbeatExtent(v, r) },
 		decide: func(v controller.View) plan { return planOf(controller.BrokerHeartbeat(v, r)) },
 		late:   func(v controller.View) plan { return planOf(controller.LateHeartbeat(v, r)) },

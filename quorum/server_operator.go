@@ -3,6 +3,8 @@ package quorum
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/quorate/quorate/fsm/image"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
@@ -29,7 +31,7 @@ func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.Alter
 	n, cause := s.n, operatorCause("AlterConfigs", r.GetRequestId())
 	cause.Principal = principalOf(ctx)
 	response, im, err := await[*controllerpb.AlterConfigsResponse](ctx, n.loop, &operation{
-		ctx: ctx, cause: cause,
+		ctx: ctx, cause: cause, bytes: int64(proto.Size(r)),
 		extent: func(v controller.View) controller.Extent { return controller.AlterConfigsExtent(v, r) },
 		decide: func(v controller.View) plan {
 			d, err := controller.AlterConfigs(v, r)

@@ -23,8 +23,8 @@ const (
 	// AnswerBytesMax is the largest gRPC message of a server: a replica fetch answer, a snapshot part or an entry all fit well.
 	AnswerBytesMax = 64 << 20
 	// RequestBytesMax is the largest gRPC message of a client. An item of a request takes some 100 bytes, so that of one that
-	// names ten times as many as a batch may have the controller still says so. It bounds what a server holds of requests that
-	// it has not decided: together with [StreamsMax] what one connection may take.
+	// names ten times as many as a batch may have the controller still says so. Package quorum bounds the bytes of
+	// all the requests that wait to be decided.
 	RequestBytesMax = 8 << 20
 	// KeepaliveTime is how long a connection in use may be silent before it is asked for a sign of life.
 	KeepaliveTime = 10 * time.Second

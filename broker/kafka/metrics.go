@@ -24,6 +24,12 @@ const (
 	reasonProduceFailed    = "produce without acknowledgement failed"
 )
 
+// reasons are all of them. Each is shown from the start: a counter that begins with its first event has no rate.
+var reasons = [...]string{
+	reasonDone, reasonPeerClosed, reasonShutdown, reasonIdle, reasonStalled, reasonSize, reasonForeign, reasonMalformed,
+	reasonUnknownKey, reasonVersion, reasonTooMany, reasonTooManyOfAddress, reasonHandshake, reasonProduceFailed,
+}
+
 // Metrics counts what a listener does. One value serves any number of servers.
 type Metrics struct {
 	connections prometheus.Gauge
@@ -41,6 +47,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "quorate_kafka_request_seconds", Help: "Time from a request's arrival until its answer was written, by API.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10)}, []string{"api"}),
+	}
+	for _, reason := range reasons {
+		m.closes.WithLabelValues(reason)
 	}
 	if reg != nil {
 		reg.MustRegister(m.connections, m.closes, m.requests)

@@ -25,7 +25,6 @@ var Always = []Predicate{
 	{"FencedInISROnlyIfLast", eachPartition(fencedInISROnlyIfLast)},
 	{"ELRDisjointFromISR", eachPartition(elrDisjointFromISR)},
 	{"ELRWithinReplicas", eachPartition(elrWithinReplicas)},
-	{"ELREmptyAtMinISR", elrEmptyAtMinISR},
 	{"LastKnownOnlyIfLeaderless", eachPartition(lastKnownOnlyIfLeaderless)},
 	{"RecoveringAlone", eachPartition(recoveringAlone)},
 	{"ReassignmentSetsWithinReplicas", eachPartition(reassignmentSetsWithinReplicas)},
@@ -34,8 +33,10 @@ var Always = []Predicate{
 	{"SnapshotRoundTrip", SnapshotRoundTrip},
 }
 
-// AtRest are the predicates that hold after a whole decision, but not between the parts of one.
+// AtRest are the predicates that hold after a whole decision, but not between the parts of one, nor between a change of configs
+// and what follows from it.
 var AtRest = []Predicate{
+	{"ELREmptyAtMinISR", elrEmptyAtMinISR},
 	{"LeaderlessOnlyIfNoneCanLead", eachPartition(leaderlessOnlyIfNoneCanLead)},
 }
 

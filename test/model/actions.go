@@ -39,6 +39,7 @@ const (
 	doPreferred
 	doElect
 	doMove
+	doConfigure
 )
 
 // action is a step that may be possible: its kind, a broker or a place among the messages, a partition.
@@ -102,7 +103,7 @@ func (a action) String() string {
 		return fmt.Sprintf("crash broker=%d %s", a.a, [...]string{"process", "machine", "disk", "directory"}[a.b])
 	}
 	return map[kind]string{
-		doFailover: "claim", doCommit: "commit", doLand: "land", doPreferred: "balance-leaders", doMove: "move",
+		doFailover: "claim", doCommit: "commit", doLand: "land", doPreferred: "balance-leaders", doMove: "move", doConfigure: "configure",
 	}[a.kind]
 }
 
@@ -154,7 +155,7 @@ func (m *model) actions() []action {
 	for part := range m.ids {
 		list = append(list, action{doElect, 0, int8(part)})
 	}
-	list = append(list, action{doPreferred, 0, 0}, action{doMove, 0, 0}, action{doArrive, 0, 0}, action{doLand, 0, 0})
+	list = append(list, action{doPreferred, 0, 0}, action{doMove, 0, 0}, action{doConfigure, 0, 0}, action{doArrive, 0, 0}, action{doLand, 0, 0})
 	perReplica(doLag)
 	for mask := int8(1); mask < 8; mask++ {
 		list = append(list, action{doFence, mask, 0})
@@ -263,6 +264,8 @@ func (w *World) makeDecision(a action) *World {
 		return w.preferred()
 	case doMove:
 		return w.move()
+	case doConfigure:
+		return w.configure()
 	}
 	return nil
 }

@@ -158,6 +158,11 @@ func (r *replica) appendLeader(b []byte) []byte {
 	b = record.AppendIDs(b, r.ISR.Committed)
 	b = append(b, " maximalISR="...)
 	b = record.AppendIDs(b, r.ISR.Maximal)
+	b = appendInt(b, " minISR=", int64(r.MinISR))
+	if a := r.Answered; a.MinISR > 0 {
+		b = appendInt(b, ",", int64(a.MinISR))
+		b = appendInt(b, "@", int64(a.MetadataOffset))
+	}
 	if r.ISR.Pending != nil {
 		b = append(b, " pending="...)
 		b = appendProposal(b, r.ISR.Pending)
@@ -277,6 +282,10 @@ func (m *message) describe() string {
 		b = appendInt(b, " pe=", int64(m.answered.PartitionEpoch))
 		b = append(b, " isr="...)
 		b = record.AppendIDs(b, m.answered.ISR)
+		if m.answered.MinISR > 0 {
+			b = appendInt(b, " minISR=", int64(m.answered.MinISR))
+			b = appendInt(b, "@", int64(m.answered.MetadataOffset))
+		}
 	}
 	return string(b)
 }

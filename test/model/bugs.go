@@ -41,6 +41,8 @@ const (
 	ServingBeforeClaimApplied
 	// NeverRepeated: a proposal whose answer was lost is not sent again.
 	NeverRepeated
+	// MinISRNotTold: the answer to a proposal does not say by which min.insync.replicas it was decided.
+	MinISRNotTold
 	bugs
 )
 
@@ -58,7 +60,7 @@ func (g Bug) String() string {
 	return [...]string{
 		"NoBug", "WatermarkByCommitted", "ShrinkWhenProposed", "AdmissionByWatermark", "NoBrokerEpoch", "DivergingFetchNoted",
 		"CutToOwnWatermark", "EntryFenceDropped", "ElectionOutsideISR", "NoEpochRiseWithoutLeader", "AnswerBeforeCommit",
-		"LastMemberRemoved", "ServingBeforeClaimApplied", "NeverRepeated",
+		"LastMemberRemoved", "ServingBeforeClaimApplied", "NeverRepeated", "MinISRNotTold",
 	}[g]
 }
 

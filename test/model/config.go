@@ -78,6 +78,8 @@ type Config struct {
 	// Moves are the targets of reassignments of partition 0 that may be started one after the other, also while the one
 	// before is under way; nil cancels it.
 	Moves [][]int32
+	// MinISRs are values that an operator gives to the topic's min.insync.replicas one after the other.
+	MinISRs []int
 	// ByRequest lets an operator ask for unclean elections of partitions without a leader.
 	ByRequest bool
 	// Preferred lets an operator ask for preferred elections as often as they change something.
@@ -103,6 +105,8 @@ var (
 	parted = []string{
 		"produce broker=1", "fence ids=1", "apply broker=2", "apply broker=3", "produce broker=2", "fetch from=3", "fetch from=3",
 	}
+	// raised: the topic's min.insync.replicas was raised, and no broker knows it.
+	raised = []string{"configure"}
 	// alone: the leader is the last member of the ISR, and the others lack a record of it.
 	alone = []string{"produce broker=1", "lag broker=1", "request 1", "answer 1", "apply broker=1", "apply broker=2", "apply broker=3"}
 )
@@ -140,6 +144,8 @@ func Worlds() []Config {
 		{Name: "elr-two", Replicas: two, ELR: true, MinISR: 2, Values: 1, Cut: true, Preferred: true, Budget: upTo(2, Fence, Failover, Lag)},
 		{Name: "move", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 2, Moves: [][]int32{{2, 3}, nil}, Budget: upTo(2, Fence, Lag, Crash)},
 		{Name: "retarget", Replicas: [][]int32{{1, 2}}, MinISR: 1, Values: 1, Moves: [][]int32{{3, 2}, {3, 1}, nil}, Budget: upTo(2, Fence, Failover)},
+		{Name: "elr-raised", ELR: true, MinISR: 1, Values: 2, MinISRs: []int{2, 1}, Prefix: raised, Budget: upTo(2, Fence, Lag)},
+		{Name: "elr-lowered", ELR: true, MinISR: 2, Values: 2, MinISRs: []int{1, 3}, Prefix: replicated, Budget: upTo(2, Fence, Lag, Failover)},
 		{Name: "elr-move", Replicas: [][]int32{{1, 2}}, ELR: true, MinISR: 2, Values: 2, Cut: true, Moves: [][]int32{{3, 2}, nil}, Budget: upTo(2, Fence, Failover, Lost)},
 	}
 	for i := range list {

@@ -96,18 +96,27 @@ func (r *replica) order(im *image.Image, o partition.FetchOrder) {
 	}
 }
 
-// news tells leaders of registrations that changed among their replicas.
+// news tells replicas of another min.insync.replicas, and leaders of registrations that changed among their replicas.
 func (w *World) news(b *broker, old, im *image.Image) {
+	configs := old.MinInsyncReplicas("t", len(brokerIDs)) != im.MinInsyncReplicas("t", len(brokerIDs))
+	tell := func(i int) {
+		minISR := im.MinInsyncReplicas("t", len(b.parts[i].Replicas))
+		w.step(b, i, partition.MetadataChanged{MinISR: minISR, MetadataOffset: im.Offset(), Now: w.clock()})
+	}
 	for i := range b.parts {
 		r := &b.parts[i]
-		if !r.leads() {
+		switch {
+		case configs:
+			tell(i)
+			continue
+		case !r.leads():
 			continue
 		}
 		for _, id := range r.Replicas {
 			before, _ := old.Broker(id)
 			after, _ := im.Broker(id)
 			if before.Epoch != after.Epoch || before.IsActive() != after.IsActive() || before.StateSinceMs != after.StateSinceMs {
-				w.step(b, i, partition.MetadataChanged{MinISR: im.MinInsyncReplicas("t", len(r.Replicas)), MetadataOffset: im.Offset(), Now: w.clock()})
+				tell(i)
 				break
 			}
 		}

@@ -141,6 +141,7 @@ func TestPlantedBugs(t *testing.T) {
 		model.LastMemberRemoved:         {"alone", "LastMemberStays"},
 		model.ServingBeforeClaimApplied: {"sessions", "MetadataLogMatching"},
 		model.NeverRepeated:             {"network", "Converges"},
+		model.MinISRNotTold:             {"elr-raised", "LeaderCandidateCompleteness"},
 	}
 	var found atomic.Int32
 	t.Cleanup(func() { t.Logf("planted bugs found: %d of %d", found.Load(), len(model.Bugs())) })

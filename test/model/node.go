@@ -92,7 +92,9 @@ type decided struct {
 	live    *controller.Liveness
 	reasons []controller.Reason
 	answer  *answer
-	err     error
+	// then is decided right after, before anything else. Nil: nothing.
+	then func(*node) decided
+	err  error
 }
 
 func plain[R any](d controller.Decision[R], err error) decided {
@@ -176,13 +178,21 @@ func (n *node) entries(d decided) outcome {
 	}
 	last.last, last.answer = true, d.answer
 	last.told = fingerprint(last.appendAnswer(nil))
+	for _, r := range d.reasons {
+		n.m.trace("because %v", r)
+	}
+	if d.then != nil {
+		if follows := last.entries(d.then(last)); len(follows.entries) > 0 {
+			last.last = false
+			last.told = fingerprint(last.appendAnswer(nil))
+			o.entries = append(o.entries, follows.entries...)
+			return o // what follows was checked
+		}
+	}
 	if last.bad == nil {
 		last.bad = n.m.once(step{n.im.Fingerprint(), last.im.Fingerprint(), wholeDecision}, func() error {
 			return decisionBreaks(n, last)
 		})
-	}
-	for _, r := range d.reasons {
-		n.m.trace("because %v", r)
 	}
 	return o
 }
@@ -277,6 +287,10 @@ func (n *node) appendTo(b []byte) []byte {
 }
 
 func (n *node) appendImage(b []byte) []byte {
+	if len(n.m.cfg.MinISRs) > 0 {
+		b = appendInt(b, "min.insync.replicas=", int64(n.im.MinInsyncReplicas("t", len(brokerIDs))))
+		b = append(b, '\n')
+	}
 	for t := range n.im.Topics() {
 		for i, p := range t.Partitions() {
 			b = append(b, t.Name()...)

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strconv"
+
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
@@ -44,5 +46,28 @@ func (w *World) move() *World {
 		return plain(controller.AlterPartitionReassignments(n.view(n.live, begin), &controllerpb.AlterPartitionReassignmentsRequest{
 			Partitions: []*controllerpb.ReassignablePartition{p},
 		}))
+	})
+}
+
+// configure gives min.insync.replicas its next value. What that means for the partitions is decided right after.
+func (w *World) configure() *World {
+	if int(w.configured) == len(w.m.cfg.MinISRs) {
+		return nil
+	}
+	start := w.fork()
+	start.configured++
+	return start.decide(request{kind: doConfigure, a: w.configured}, func(n *node) decided {
+		value := strconv.Itoa(w.m.cfg.MinISRs[w.configured])
+		d, err := controller.AlterConfigs(n.view(n.live, begin), &controllerpb.AlterConfigsRequest{
+			Resources: []*controllerpb.AlterableResource{{
+				Type: metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, Name: "t",
+				Changes: []*controllerpb.ConfigChange{{Name: "min.insync.replicas", Operation: controllerpb.ConfigOperation_CONFIG_OPERATION_SET, Value: &value}},
+			}},
+		})
+		out := plain(d, err)
+		out.then = func(n *node) decided {
+			return plain(controller.ApplyConfigs(n.view(n.live, begin), controller.ConcernOf(d.Records)))
+		}
+		return out
 	})
 }

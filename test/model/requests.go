@@ -25,7 +25,12 @@ func (w *World) request(i int) *World {
 			out.err = nil
 			answered.whole, _ = controllerpb.CodeOf(err)
 		} else {
-			answered.answered = readAnswer(m.proposal, d.Response.Topics[0].Partitions[0])
+			r := d.Response.Topics[0].Partitions[0]
+			answered.answered = readAnswer(m.proposal, r)
+			if len(w.m.cfg.MinISRs) > 0 && w.m.bug != MinISRNotTold { // elsewhere it is what the broker knows
+				answered.answered.MinISR = int(r.GetMinInsyncReplicas())
+				answered.answered.MetadataOffset = n.im.Offset() + image.MetadataOffset(len(d.Records))
+			}
 		}
 		answered.text = answered.describe()
 		out.answer = &answer{message: &answered}

@@ -54,8 +54,8 @@ type World struct {
 	late     *lateFetch
 	promises []promise
 	left     Budget
-	// values and moves are how many records were produced and how many reassignments changed.
-	values, moves int8
+	// values, moves and configured are how many records were produced, reassignments changed and configs set.
+	values, moves, configured int8
 	// bad is what the step to this world broke.
 	bad error
 }
@@ -186,6 +186,9 @@ func (w *World) addMetadata(add func(uint64)) {
 			if at == n {
 				behind++
 				add(uint64(2 + i))
+				if len(w.m.cfg.MinISRs) > 0 {
+					add(uint64(n.im.Offset())) // an answer that rests on newer metadata is told by its offset
+				}
 			}
 		}
 		if behind == len(w.at) {
@@ -203,6 +206,9 @@ func (w *World) appendRest(b []byte) []byte {
 	}
 	b = appendInt(b, "values=", int64(w.values))
 	b = appendInt(b, " moves=", int64(w.moves))
+	if w.configured > 0 {
+		b = appendInt(b, " configured=", int64(w.configured))
+	}
 	return b
 }
 

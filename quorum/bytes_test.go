@@ -26,8 +26,11 @@ func TestRequestsThatWaitAreBoundedInBytes(t *testing.T) {
 			request proto.Message
 			send    func(context.Context) error
 		}{
-			"CreateTopics":    {create, func(ctx context.Context) error { _, err := node.OperatorServer().CreateTopics(ctx, create); return err }},
-			"AlterConfigs":    {configs, func(ctx context.Context) error { _, err := node.OperatorServer().AlterConfigs(ctx, configs); return err }},
+			"CreateTopics": {create, func(ctx context.Context) error { _, err := node.OperatorServer().CreateTopics(ctx, create); return err }},
+			"AlterConfigs": {configs, func(ctx context.Context) error {
+				_, err := node.OperatorServer().AlterConfigs(ctx, configs)
+				return err
+			}},
 			"BrokerHeartbeat": {beat, func(ctx context.Context) error { _, err := node.BrokerServer().BrokerHeartbeat(ctx, beat); return err }},
 		} {
 			others := quorum.OperationBytesMax - int64(proto.Size(ask.request))

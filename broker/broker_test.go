@@ -25,18 +25,12 @@ import (
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/client"
 	"github.com/quorate/quorate/quorum/env"
-	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 func TestBrokerLivesADayWithAFakeController(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
-		b := startBroker(t, network, 1, dir)
-		awaitReady(t, b)
+		network, q, b := startCluster(t, dir)
 		first := q.registrations[0]
 		if first.StopKind != metadatapb.StopKind_STOP_KIND_NEVER_RAN || len(first.LostReplicas) > 0 || first.JudgedOffset != -1 {
 			t.Errorf("first registration: %v", first)
@@ -121,10 +115,7 @@ func stateMetric(t *testing.T, b *Broker) float64 {
 func TestTwoBrokersReplicateAndHandOver(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
+		network, q := startQuorum(t)
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
 		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
@@ -167,10 +158,7 @@ func TestTwoBrokersReplicateAndHandOver(t *testing.T) {
 func TestLaggingFollowerLeavesAndComesBack(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
+		network, q := startQuorum(t)
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
 		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
@@ -200,10 +188,7 @@ func TestLaggingFollowerLeavesAndComesBack(t *testing.T) {
 func TestMetadataIsAppliedDuringControlledShutdown(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
+		network, q := startQuorum(t)
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
 		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}
@@ -238,12 +223,7 @@ func TestMetadataIsAppliedDuringControlledShutdown(t *testing.T) {
 func TestStopWithoutAController(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
-		b := startBroker(t, network, 1, dir)
-		awaitReady(t, b)
+		network, q, b := startCluster(t, dir)
 		network.Isolate("controller")
 		began := time.Now()
 		b.end(t)
@@ -265,12 +245,7 @@ func TestStopWithoutAController(t *testing.T) {
 func TestOlderMetadataIsNotActedOn(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
-		b := startBroker(t, network, 1, dir)
-		awaitReady(t, b)
+		network, q, b := startCluster(t, dir)
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
 		eventually(t, "it leads", func() bool {
 			r, err := b.replicas.get(image.PartitionID{Topic: topicID(1)})
@@ -304,12 +279,7 @@ func TestOlderMetadataIsNotActedOn(t *testing.T) {
 func TestLostLogIsTold(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
-		b := startBroker(t, network, 1, dir)
-		awaitReady(t, b)
+		network, q, b := startCluster(t, dir)
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1), partitionRecord(1, 1, 1, 1))
 		eventually(t, "it hosts both", func() bool { return len(b.replicas.all()) == 2 })
 		b.end(t)
@@ -343,12 +313,7 @@ func TestLostLogIsTold(t *testing.T) {
 func TestDamagedLogIsDisownedBeforeServing(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
-		b := startBroker(t, network, 1, dir)
-		awaitReady(t, b)
+		network, q, b := startCluster(t, dir)
 		q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1), partitionRecord(1, 1, 1, 1), partitionRecord(1, 2, 1, 1))
 		eventually(t, "it hosts all", func() bool { return len(b.replicas.all()) == 3 })
 		for _, r := range b.replicas.all() {
@@ -402,10 +367,7 @@ func TestDamagedLogIsDisownedBeforeServing(t *testing.T) {
 func TestWaitMetadata(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
+		network, q := startQuorum(t)
 		block := make(chan struct{})
 		b := startBroker(t, network, 1, dir, func(_ *Config, e *env.Env) {
 			e.Hook = func(point string) {

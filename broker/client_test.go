@@ -10,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 // A franz-go client produces idempotently with acks=all to two brokers and reads the same records back, while the
@@ -19,10 +17,7 @@ import (
 func TestClientProducesAndConsumesAcrossAHandOver(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
+		network, q := startQuorum(t)
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
 		awaitReady(t, b1, b2)
 		q.put(topicRecord("orders", 1), partitionRecord(1, 0, 1, 1, 2))

@@ -47,8 +47,11 @@ type fakeQuorum struct {
 	lastHeartbeat map[int32]*controllerpb.BrokerHeartbeatRequest
 }
 
-func startQuorum(t testing.TB, network *envtest.Network) *fakeQuorum {
+// startQuorum runs the controller on a network of its own. Both end with the test.
+func startQuorum(t testing.TB) (*envtest.Network, *fakeQuorum) {
 	t.Helper()
+	network := envtest.NewNetwork()
+	t.Cleanup(network.Close)
 	ctx, cancel := context.WithCancel(context.Background())
 	q := &fakeQuorum{
 		t: t, grpc: grpc.NewServer(append(client.ServerOptions(nil), grpc.WaitForHandlers(true))...), stop: ctx, end: cancel,
@@ -63,7 +66,17 @@ func startQuorum(t testing.TB, network *envtest.Network) *fakeQuorum {
 		t.Fatal(err)
 	}
 	q.wg.Go(func() { _ = q.grpc.Serve(ln) })
-	return q
+	t.Cleanup(q.close)
+	return network, q
+}
+
+// startCluster runs it with broker 1 on the directory, and waits until that one is ready.
+func startCluster(t testing.TB, dir string) (*envtest.Network, *fakeQuorum, *testBroker) {
+	t.Helper()
+	network, q := startQuorum(t)
+	b := startBroker(t, network, 1, dir)
+	awaitReady(t, b)
+	return network, q, b
 }
 
 func (q *fakeQuorum) close() {

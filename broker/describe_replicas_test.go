@@ -13,17 +13,13 @@ import (
 	brokerpb "github.com/quorate/quorate/proto/broker/v1"
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	"github.com/quorate/quorate/quorum/client"
-	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 // Leader and follower tell over the network what they hold; what a broker does not have is an error of its own.
 func TestDescribeReplicas(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
+		network, q := startQuorum(t)
 		b1, b2 := startBroker(t, network, 1, dirs[0]), startBroker(t, network, 2, dirs[1])
 		awaitReady(t, b1, b2)
 		id := image.PartitionID{Topic: topicID(1)}

@@ -17,7 +17,6 @@ import (
 	controllerpb "github.com/quorate/quorate/proto/controller/v1"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/env"
-	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 func lineageRecord(number int32) *metadatapb.Record {
@@ -236,12 +235,7 @@ func TestHeldBackDataIsNotReportedAsDeleted(t *testing.T) {
 func TestRunningBrokerEndsInANewLineage(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := envtest.NewNetwork()
-		q := startQuorum(t, network)
-		defer network.Close()
-		defer q.close()
-		b := startBroker(t, network, 1, dir)
-		awaitReady(t, b)
+		_, q, b := startCluster(t, dir)
 		q.put(lineageRecord(1), topicRecord("back", 1), partitionRecord(1, 0, 1, 1))
 		if err := <-b.ended; !errors.Is(err, ErrNewLineage) || !strings.Contains(err.Error(), "start it again") {
 			t.Errorf("ended: %v", err)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
-	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 // A running broker is ready as long as it may lead: not when it was unregistered, when another process has taken its id, when it was
@@ -34,12 +33,7 @@ func TestRunningBrokerIsReadyOnlyIfItMayServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				network := envtest.NewNetwork()
-				q := startQuorum(t, network)
-				defer network.Close()
-				defer q.close()
-				b := startBroker(t, network, 1, dir)
-				awaitReady(t, b)
+				_, q, b := startCluster(t, dir)
 				time.Sleep(time.Minute)
 				if ok, why := b.Ready(); !ok {
 					t.Fatalf("after a quiet minute: %s", why)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quorate/quorate/fsm/image"
 	"github.com/quorate/quorate/quorum/env"
-	"github.com/quorate/quorate/quorum/env/envtest"
 )
 
 func local(n byte, partitions ...int32) (list []image.LocalPartition) {
@@ -180,12 +179,7 @@ func TestLogThatWasNeverMadeIsNotLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				network := envtest.NewNetwork()
-				q := startQuorum(t, network)
-				defer network.Close()
-				defer q.close()
-				b := startBroker(t, network, 1, dir)
-				awaitReady(t, b)
+				network, q, b := startCluster(t, dir)
 				q.put(topicRecord("a", 1), partitionRecord(1, 0, 1, 1))
 				eventually(t, "it hosts the partition", func() bool { return len(b.replicas.all()) == 1 })
 				b.end(t)

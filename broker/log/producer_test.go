@@ -101,52 +101,54 @@ func TestProducerKnownByMarkerBeginsAtZero(t *testing.T) {
 	produce(t, l, 2, from(1, 4, 0, 1))
 }
 
-func TestProducersSurviveRestart(t *testing.T) {
+// afterRestarts runs a test on a log of small segments for each way in which a process ends.
+func afterRestarts(t *testing.T, test func(t *testing.T, r *rig, restart func(*rig))) {
 	for name, restart := range map[string]func(*rig){"clean": (*rig).cleanRestart, "killed": (*rig).kill} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.config.Log.SegmentBytesMax = 400
 			r.start()
-			l := r.open(foo0)
-			for i := range int32(20) {
-				produce(t, l, 1, from(1, 0, i, 1))
-				produce(t, l, 1, logtest.Batch{})
-			}
-			restart(r)
-			l, _ = r.load(foo0)
-			if a := produce(t, l, 1, from(1, 0, 19, 1)); !a.Duplicate || a.FirstOffset != 38 {
-				t.Errorf("%+v", a)
-			}
-			if _, err := tryProduce(l, 1, from(1, 0, 25, 1)); !errors.Is(err, log.ErrOutOfOrderSequence) {
-				t.Errorf("a gap after the restart: %v", err)
-			}
-			produce(t, l, 1, from(1, 0, 20, 1))
+			test(t, r, restart)
 		})
 	}
+}
+
+func TestProducersSurviveRestart(t *testing.T) {
+	afterRestarts(t, func(t *testing.T, r *rig, restart func(*rig)) {
+		l := r.open(foo0)
+		for i := range int32(20) {
+			produce(t, l, 1, from(1, 0, i, 1))
+			produce(t, l, 1, logtest.Batch{})
+		}
+		restart(r)
+		l, _ = r.load(foo0)
+		if a := produce(t, l, 1, from(1, 0, 19, 1)); !a.Duplicate || a.FirstOffset != 38 {
+			t.Errorf("%+v", a)
+		}
+		if _, err := tryProduce(l, 1, from(1, 0, 25, 1)); !errors.Is(err, log.ErrOutOfOrderSequence) {
+			t.Errorf("a gap after the restart: %v", err)
+		}
+		produce(t, l, 1, from(1, 0, 20, 1))
+	})
 }
 
 // A producer whose answers were lost sends all that it had in flight again: none of it is refused or stored twice, though a snapshot
 // stands behind it.
 func TestAllThatWasInFlightIsKnownAfterARestart(t *testing.T) {
-	for name, restart := range map[string]func(*rig){"clean": (*rig).cleanRestart, "killed": (*rig).kill} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.config.Log.SegmentBytesMax = 400
-			r.start()
-			l := r.open(foo0)
-			for i := range int32(7) {
-				produce(t, l, 1, from(1, 0, i, 1))
+	afterRestarts(t, func(t *testing.T, r *rig, restart func(*rig)) {
+		l := r.open(foo0)
+		for i := range int32(7) {
+			produce(t, l, 1, from(1, 0, i, 1))
+		}
+		restart(r)
+		l, _ = r.load(foo0)
+		for i := range int32(5) {
+			if a := produce(t, l, 1, from(1, 0, 2+i, 1)); !a.Duplicate || a.FirstOffset != int64(2+i) {
+				t.Errorf("%d: %+v", 2+i, a)
 			}
-			restart(r)
-			l, _ = r.load(foo0)
-			for i := range int32(5) {
-				if a := produce(t, l, 1, from(1, 0, 2+i, 1)); !a.Duplicate || a.FirstOffset != int64(2+i) {
-					t.Errorf("%d: %+v", 2+i, a)
-				}
-			}
-			produce(t, l, 1, from(1, 0, 7, 1))
-		})
-	}
+		}
+		produce(t, l, 1, from(1, 0, 7, 1))
+	})
 }
 
 // A retry whose original was truncated away is appended: the sequence goes on from what survived.

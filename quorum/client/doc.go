@@ -7,7 +7,7 @@
 //
 // # Usage
 //
-// [New] takes the addresses that a person configured. A [Client] is a grpc.ClientConnInterface, so a stub from
+// [New] takes the addresses that a person configured. A [Client] is a grpc.ClientConnInterface, so a client from
 // the generated code talks to whoever is active:
 //
 //	c, err := client.New(cfg)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -227,6 +229,44 @@ func TestWaitingProduceEnds(t *testing.T) {
 			if got != id || code != c.want {
 				t.Errorf("answer to %d with code %d, want %d", got, code, c.want)
 			}
+		})
+	}
+}
+
+// A fetch that waits ends when its partition changes hands or goes, with the code that its leader epoch calls for.
+func TestWaitingFetchEnds(t *testing.T) {
+	moves := func(r *rig) { r.b.SetLeader("t", 0, 2) }
+	for _, c := range []struct {
+		name    string
+		version int16 // below 11 a consumer reads from leaders only (KIP-392)
+		epoch   int32 // -1: none
+		change  func(r *rig)
+		want    int16
+	}{
+		{"leadership lost, no epoch", 10, -1, moves, kerr.NotLeaderForPartition.Code},
+		{"leadership lost, with epoch", 11, 0, moves, kerr.FencedLeaderEpoch.Code},
+		{"topic deleted", 11, -1, func(r *rig) {
+			req := at(kmsg.NewPtrDeleteTopicsRequest(), 5)
+			req.TopicNames, req.TimeoutMillis = []string{"t"}, 1000
+			do[*kmsg.DeleteTopicsResponse](r.dial(), req)
+		}, kerr.NotLeaderForPartition.Code},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.b.CreateTopic("t", 1, 1, 2)
+				w := r.dial()
+				req := fetchFrom(c.version, "t", 0, 0, 60_000)
+				req.Topics[0].Partitions[0].CurrentLeaderEpoch = c.epoch
+				id := w.send(req)
+				synctest.Wait()
+				began := time.Now()
+				c.change(r)
+				got, resp := w.answer()
+				code := resp.(*kmsg.FetchResponse).Topics[0].Partitions[0].ErrorCode
+				if took := time.Since(began); got != id || code != c.want || took != 0 {
+					t.Errorf("answer to %d after %v with code %d, want %d", got, took, code, c.want)
+				}
+			})
 		})
 	}
 }

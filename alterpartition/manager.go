@@ -56,7 +56,8 @@ type Manager struct {
 	mu      sync.Mutex
 	entries map[image.PartitionID]*entry
 	order   []*entry // oldest first
-	// rivals are those of items that are off the queue: the owner may submit the same proposal again.
+	// rivals are those of items that are off the queue: the owner may submit the same proposal again. At most one a partition, and
+	// those whose time is over go when the next response is settled.
 	rivals map[image.PartitionID]rival
 
 	// Of Run's goroutine:

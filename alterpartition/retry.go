@@ -44,7 +44,8 @@ func (m *Manager) settle(entries []*entry, answers []*partition.AlterPartitionAn
 		if a := answers[i]; a != nil && isFinal(e, a, behind, sent) {
 			a.Now = now
 			delete(m.entries, e.item.Partition)
-			if e.done = true; now.Before(e.unprovenUntil) {
+			e.done = true
+			if now.Before(e.unprovenUntil) {
 				m.rivals[e.item.Partition] = rival{e.item.Proposal, e.unprovenUntil}
 			}
 			continue

@@ -78,7 +78,7 @@ func (a *app) saysWhere(global *pflag.FlagSet) error {
 // readFlags are the flags of reads.
 type readFlags struct {
 	node      int32
-	minOffset int64
+	minOffset int64 // negative: it waits for none
 }
 
 const noNode = -1
@@ -99,9 +99,6 @@ func (r *readFlags) register(c *cobra.Command) {
 	}
 }
 
-// awaited is the metadata offset that a read may have to wait for; negative: it waits for none.
-func (r *readFlags) awaited() int64 { return r.minOffset }
-
 func (r *readFlags) options() *controllerpb.ReadOptions {
 	o := &controllerpb.ReadOptions{Local: r.node != noNode}
 	if r.minOffset >= 0 {
@@ -119,12 +116,12 @@ func (a *app) read(ctx context.Context, c *client.Client, r *readFlags, f func(c
 		late = status.Code(err) == codes.DeadlineExceeded
 		return err
 	})
-	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.awaited() < 0 || !late {
+	if _, refusal := client.AsRefusal(err); err == nil || refusal || r.minOffset < 0 || !late {
 		return err
 	}
 	return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT,
 		"no image with metadata offset %d within %v: the cluster is not that far yet, or the node hangs; quorate quorum status and quorate broker list show offsets",
-		r.awaited(), a.timeout)
+		r.minOffset, a.timeout)
 }
 
 func (a *app) readOnce(ctx context.Context, c *client.Client, r *readFlags, f func(context.Context, controllerpb.ReaderApiClient) error) error {

@@ -45,14 +45,16 @@ func (f *failure) Error() string { return f.code + ": " + f.message }
 
 // usage is a failure of the command line; report adds where its help is.
 func usage(err error) error {
-	return &failure{code: codeUsage, message: bounded(plain(err.Error())), exit: exitUsage}
+	return &failure{code: codeUsage, message: controllerpb.Cut(plain(err.Error()), messageMax), exit: exitUsage}
 }
 
 // plain takes out of a message what only the program's authors know: packages, and the words of gRPC.
 func plain(message string) string {
 	message, _, _ = strings.Cut(strings.Replace(message, "image: not a uuid: ", "", 1), ": rpc error: ")
-	return packageNames.ReplaceAllString(message, "")
+	return withoutPackages(message)
 }
+
+func withoutPackages(message string) string { return packageNames.ReplaceAllString(message, "") }
 
 // packageNames stand before an error of the program's own packages.
 var packageNames = regexp.MustCompile(`^(?:(?:broker|recovery|fsm|quorum|raftnode|client|controller|node): )+`)
@@ -67,13 +69,6 @@ func inTime(message string) string {
 
 // messageMax bounds what is shown of a mistaken command line, in bytes: it may repeat an argument of any length.
 const messageMax = 2000
-
-func bounded(message string) string {
-	if len(message) <= messageMax {
-		return message
-	}
-	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(message[:messageMax], ""), len(message))
-}
 
 // refused is a failure with one of Kafka's codes: the cluster, or this node, said no.
 func refused(code controllerpb.ErrorCode, format string, args ...any) *failure {
@@ -112,7 +107,7 @@ func explain(err error) *failure {
 	var state *raftnode.StateError
 	switch {
 	case errors.As(err, &state):
-		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, errors.New(strings.TrimPrefix(state.Error(), "raftnode: ")))
+		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, errors.New(withoutPackages(state.Error())))
 	case errors.As(err, &directory):
 		return local(controllerpb.ErrorCode_ERROR_CODE_KAFKA_STORAGE_ERROR, err)
 	case errors.As(err, &config):
@@ -121,13 +116,13 @@ func explain(err error) *failure {
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s did not answer%s", strings.TrimPrefix(plain(err.Error()), "outcome unknown: "), outcome(true))
 	case errors.Is(err, client.ErrNoController):
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_NOT_CONTROLLER,
-			"%s; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", inTime(packageNames.ReplaceAllString(beforeThat.ReplaceAllString(err.Error(), ""), "")))
+			"%s; nothing was changed; quorate quorum status shows who answers; check --controllers, or raise --timeout", inTime(withoutPackages(beforeThat.ReplaceAllString(err.Error(), ""))))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable(controllerpb.ErrorCode_ERROR_CODE_REQUEST_TIMED_OUT, "%s", inTime(err.Error()))
 	case errors.Is(err, broker.ErrForeignCluster):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INCONSISTENT_CLUSTER_ID, errors.New(plain(err.Error())))
 	case errors.Is(err, broker.ErrNewLineage):
-		return local(controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH, errors.New(packageNames.ReplaceAllString(err.Error(), "")))
+		return local(controllerpb.ErrorCode_ERROR_CODE_STALE_BROKER_EPOCH, errors.New(withoutPackages(err.Error())))
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return local(controllerpb.ErrorCode_ERROR_CODE_INVALID_CONFIG, err)
 	}
@@ -146,7 +141,7 @@ func explain(err error) *failure {
 		}
 		return &failure{code: codeUnknown, message: s.Message(), exit: exitRefused}
 	}
-	return &failure{code: codeUnknown, message: packageNames.ReplaceAllString(err.Error(), ""), exit: exitRefused}
+	return &failure{code: codeUnknown, message: withoutPackages(err.Error()), exit: exitRefused}
 }
 
 // local is a refusal of this process itself: to repeat it changes nothing.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -117,7 +116,7 @@ func (a *app) printRecovery(r *node.RecoverResult, dryRun bool) {
 		a.printf("raised: next metadata offset %d, raft term %d, leader epochs, partition epochs and producer ids", p.Before.State.Offset+1+fsm.RecordsSkipped, p.Term)
 		for _, s := range p.Sources {
 			for _, d := range s.Damaged {
-				a.printf("damaged: %s: %s", s.Path, plain(strings.TrimPrefix(d.Err.Error(), "raftnode: ")))
+				a.printf("damaged: %s: %s", s.Path, plain(d.Err.Error()))
 			}
 		}
 		for _, m := range p.Members {
@@ -158,7 +157,7 @@ func recoverJSON(r *node.RecoverResult, dryRun bool) object {
 	members, damaged := list{}, list{}
 	for _, s := range p.Sources {
 		for _, d := range s.Damaged {
-			damaged = append(damaged, object{{"directory", s.Path}, {"raftTerm", d.Term}, {"raftIndex", d.Index}, {"error", strings.TrimPrefix(d.Err.Error(), "raftnode: ")}})
+			damaged = append(damaged, object{{"directory", s.Path}, {"raftTerm", d.Term}, {"raftIndex", d.Index}, {"error", withoutPackages(d.Err.Error())}})
 		}
 	}
 	for _, m := range p.Members {

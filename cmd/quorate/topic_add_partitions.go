@@ -45,10 +45,7 @@ func (t *topicAddPartitions) request(c *cobra.Command, names []string) (*control
 	if !c.Flags().Changed("partitions") {
 		return nil, errors.New("--partitions is missing: the number of partitions afterwards")
 	}
-	if c.Flags().Changed("replica-assignment") && t.assignment == "" {
-		return nil, errAssignmentEmpty
-	}
-	assignments, err := parseAssignment(t.assignment)
+	assignments, err := parseAssignment(c, t.assignment)
 	if err != nil {
 		return nil, err
 	}

@@ -48,10 +48,7 @@ func (t *topicCreate) request(c *cobra.Command, names []string) (*controllerpb.C
 	if err := t.change.check(c); err != nil {
 		return nil, err
 	}
-	if c.Flags().Changed("replica-assignment") && t.assignment == "" {
-		return nil, errAssignmentEmpty
-	}
-	assignments, err := parseAssignment(t.assignment)
+	assignments, err := parseAssignment(c, t.assignment)
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +76,13 @@ func (t *topicCreate) request(c *cobra.Command, names []string) (*controllerpb.C
 	return request, nil
 }
 
-var errAssignmentEmpty = errors.New("--replica-assignment is empty; name the brokers of each partition, as in 1:2:3,2:3:1, or leave it out")
-
-// parseAssignment parses 1:2:3,2:3:1 as Kafka's kafka-topics does.
-func parseAssignment(v string) ([]*controllerpb.ReplicaAssignment, error) {
-	if v == "" {
+// parseAssignment parses a command's --replica-assignment, 1:2:3,2:3:1, as Kafka's kafka-topics does. It is nil if it is left out.
+func parseAssignment(c *cobra.Command, v string) ([]*controllerpb.ReplicaAssignment, error) {
+	switch {
+	case !c.Flags().Changed("replica-assignment"):
 		return nil, nil
+	case v == "":
+		return nil, errors.New("--replica-assignment is empty; name the brokers of each partition, as in 1:2:3,2:3:1, or leave it out")
 	}
 	var out []*controllerpb.ReplicaAssignment
 	for i, part := range strings.Split(v, ",") {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/quorate/quorate/fsm/record"
 )
 
 // jsonFlushBytes is how much text is gathered before it is written out.
@@ -138,7 +140,7 @@ func (j *jsonWriter) string(s string) *jsonWriter {
 
 func (j *jsonWriter) ids(name string, ids []BrokerID) *jsonWriter {
 	j.b = append(j.b, name...)
-	j.b = appendReplicas(j.b, ids)
+	j.b = record.AppendIDs(j.b, ids)
 	return j
 }
 

@@ -1,6 +1,10 @@
 package image
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/quorate/quorate/fsm/record"
+)
 
 // Partition is the committed state of a partition. It is a value; its slices must not be changed by the receiver.
 type Partition struct {
@@ -49,7 +53,7 @@ func (p Partition) String() string { return string(p.appendString(make([]byte, 0
 
 func (p Partition) appendString(b []byte) []byte {
 	b = append(b, "replicas="...)
-	b = appendReplicas(b, p.Replicas)
+	b = record.AppendIDs(b, p.Replicas)
 	b = append(b, " leader="...)
 	if p.Leader == NoBroker {
 		b = append(b, "none"...)
@@ -57,7 +61,7 @@ func (p Partition) appendString(b []byte) []byte {
 		b = strconv.AppendInt(b, int64(p.Leader), 10)
 	}
 	b = append(b, " isr="...)
-	b = appendReplicas(b, p.ISR)
+	b = record.AppendIDs(b, p.ISR)
 	b = append(b, " le="...)
 	b = strconv.AppendInt(b, int64(p.LeaderEpoch), 10)
 	b = append(b, " pe="...)
@@ -71,7 +75,7 @@ func (p Partition) appendString(b []byte) []byte {
 	} {
 		if len(l.ids) > 0 {
 			b = append(b, l.name...)
-			b = appendReplicas(b, l.ids)
+			b = record.AppendIDs(b, l.ids)
 		}
 	}
 	if p.Recovering {

@@ -96,9 +96,7 @@ func Int32s(ids []BrokerID) []int32 {
 }
 
 // FormatReplicas returns the list as [1,2,3].
-func FormatReplicas(ids []BrokerID) string { return string(appendReplicas(nil, ids)) }
-
-func appendReplicas(b []byte, ids []BrokerID) []byte { return record.AppendIDs(b, ids) }
+func FormatReplicas(ids []BrokerID) string { return string(record.AppendIDs(nil, ids)) }
 
 func compareUUID(a, b UUID) int {
 	x, y := binary.BigEndian.Uint64(a[:8]), binary.BigEndian.Uint64(b[:8])

@@ -161,7 +161,7 @@ func leaderlessOnlyIfNoneCanLead(im *image.Image, p image.Partition) error {
 	if p.Leader != image.NoBroker {
 		return nil
 	}
-	can := candidates(p)
+	can := Candidates(p)
 	if len(can) == 0 && len(p.LastKnownELR) == 1 {
 		can = p.LastKnownELR
 	}

@@ -24,15 +24,15 @@ func candidatesStay(old, new *image.Image, r *metadatapb.Record) error {
 		return nil
 	}
 	return eachChange(func(o, n image.Partition) error {
-		if before := candidates(o); len(before) > 0 && len(candidates(n)) == 0 {
+		if before := Candidates(o); len(before) > 0 && len(Candidates(n)) == 0 {
 			return fmt.Errorf("%s could be elected without loss, now nobody can", image.FormatReplicas(before))
 		}
 		return nil
 	})(old, new)
 }
 
-// candidates are who an election without loss may choose from, if they are active.
-func candidates(p image.Partition) []image.BrokerID {
+// Candidates are who an election without loss may choose from, if they are active.
+func Candidates(p image.Partition) []image.BrokerID {
 	if len(p.ISR) > 0 {
 		return p.ISR
 	}

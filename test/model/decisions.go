@@ -72,7 +72,7 @@ func uncleanOnlyIfNobodyCanLead(old, new image.Partition, after *image.Image) er
 	if !new.Recovering || !isOutsider(old, new.Leader) {
 		return nil
 	}
-	for _, id := range candidates(old) {
+	for _, id := range invariant.Candidates(old) {
 		if b, ok := after.Broker(id); ok && b.IsActive() {
 			return fmt.Errorf("broker %v could lead", id)
 		}

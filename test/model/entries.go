@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/fsm/record"
 	metadatapb "github.com/quorate/quorate/proto/metadata/v1"
 	"github.com/quorate/quorate/quorum/controller"
+	"github.com/quorate/quorate/test/invariant"
 )
 
 // pendingMax bounds decisions that are made and not committed.
@@ -122,15 +123,7 @@ func (w *World) reduce(heir image.BrokerID, part int) *promise {
 
 // isOutsider tells whether the leader comes from outside what an election without loss may choose from.
 func isOutsider(old image.Partition, leader image.BrokerID) bool {
-	return leader != image.NoBroker && leader != old.Leader && !image.Contains(candidates(old), leader)
-}
-
-// candidates are those that an election without loss may choose from, if they are active.
-func candidates(p image.Partition) []image.BrokerID {
-	if len(p.ISR) > 0 {
-		return p.ISR
-	}
-	return p.ELR
+	return leader != image.NoBroker && leader != old.Leader && !image.Contains(invariant.Candidates(old), leader)
 }
 
 // registers tells whether the entry opens a life of the broker.

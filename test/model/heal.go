@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/fsm/image"
+	"github.com/quorate/quorate/test/invariant"
 )
 
 // healEvery is how many states lie between two of which it is tried whether they heal.
@@ -83,7 +84,7 @@ func (w *World) converged() error {
 
 func (w *World) peaceful(part int, p image.Partition) error {
 	if p.Leader == image.NoBroker {
-		if len(candidates(p)) == 0 && len(p.LastKnownELR) == 0 && !w.m.cfg.Unclean {
+		if len(invariant.Candidates(p)) == 0 && len(p.LastKnownELR) == 0 && !w.m.cfg.Unclean {
 			return nil // every log that could lead is gone: only an operator can help
 		}
 		return errors.New("no leader")

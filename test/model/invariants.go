@@ -78,7 +78,7 @@ func eachPartition(holds func(*World, int, image.Partition) error) func(*World) 
 // that has become shorter unknown to the controller is not a candidate's: its process is over, and the next one says so
 // before it can lead.
 func leaderCandidateCompleteness(w *World, part int, p image.Partition) error {
-	for _, id := range candidates(p) {
+	for _, id := range invariant.Candidates(p) {
 		b := w.broker(id)
 		if b.short || b.wiped {
 			continue

@@ -53,9 +53,10 @@ const (
 )
 
 // Echo returns a caller's text as a refusal repeats it: what is longer than [EchoMax] is cut, and its length is told.
-func Echo(text string) string { return cut(text, EchoMax) }
+func Echo(text string) string { return Cut(text, EchoMax) }
 
-func cut(text string, limit int) string {
+// Cut returns a text of at most limit bytes as it is. What is longer is cut there, and its length is told.
+func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
@@ -75,7 +76,7 @@ func NewError(code ErrorCode, format string, args ...any) *Error {
 		}
 		shown[i] = arg
 	}
-	return &Error{Code: code, Message: cut(fmt.Sprintf(format, shown...), MessageMax)}
+	return &Error{Code: code, Message: Cut(fmt.Sprintf(format, shown...), MessageMax)}
 }
 
 // RefusedError carries a refusal through Go code. Decisions return it, the gRPC server puts Err into the details

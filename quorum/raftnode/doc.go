@@ -28,7 +28,7 @@
 //	waiter.Add(node.Apply(entry))
 //	outcome := <-waiter.Outcomes() // select with your own stop signal and node.Stopped()
 //
-// `quorate format` calls [Bootstrap] on a temporary directory. Tools read [ReadConfiguration] while the node is down.
+// `quorate format` calls [Bootstrap] on a temporary directory. Tools read with [OpenOffline] while the node is down.
 //
 // # Guarantees
 //

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -277,30 +276,15 @@ func WriteRecovered(e *env.Env, dir string, r Recovered) error {
 	if err := r.Server.ID.validate(); err != nil {
 		return err
 	}
-	var failed error
-	cfg := Config{
-		Env: e, Logger: slog.New(slog.DiscardHandler), Dir: dir, ID: r.Server.ID,
-		Fatal: func(err error) { failed = err },
-	}.withDefaults()
-	metrics := new(Metrics)
-	st, err := openStores(cfg, metrics)
-	if err != nil {
-		return err
-	}
-	snapshots, err := openSnapshots(cfg, st.guard, metrics)
-	if err == nil {
-		err = writeSnapshot(snapshots, r)
-	}
-	if err == nil {
-		err = st.stable.SetUint64(keyCurrentTerm, r.Term)
-	}
-	if err = errors.Join(err, st.close()); err != nil {
-		return err
-	}
-	if failed != nil {
-		return failed
-	}
-	return errors.Join(e.FS.SyncDir(filepath.Join(dir, snapshotsDir)), e.FS.SyncDir(dir))
+	return writeStores(e, dir, r.Server.ID, func(_ Config, st *stores, snapshots *snapshotStore) error {
+		if err := writeSnapshot(snapshots, r); err != nil {
+			return err
+		}
+		if err := st.stable.SetUint64(keyCurrentTerm, r.Term); err != nil {
+			return err
+		}
+		return e.FS.SyncDir(filepath.Join(dir, snapshotsDir))
+	})
 }
 
 func writeSnapshot(snapshots *snapshotStore, r Recovered) error {

@@ -222,11 +222,8 @@ func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, dama
 		}
 		m, err := readSnapshotMeta(files, filepath.Join(dir, snapshotsDir, e.Name()))
 		if err != nil {
-			d := DamagedSnapshot{Err: err}
-			if n, _ := fmt.Sscanf(e.Name(), "%d-%d-", &d.Term, &d.Index); n != 2 {
-				d.Term, d.Index = 0, 0
-			}
-			damaged = append(damaged, d)
+			term, index, _ := folderPosition(e.Name())
+			damaged = append(damaged, DamagedSnapshot{Term: term, Index: index, Err: err})
 			continue
 		}
 		out = append(out, m)
@@ -235,6 +232,14 @@ func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, dama
 		return cmp.Or(cmp.Compare(b.Index, a.Index), cmp.Compare(b.Term, a.Term), strings.Compare(b.ID, a.ID))
 	})
 	return out, damaged, nil
+}
+
+// folderPosition reads the position that the library names a snapshot's folder for.
+func folderPosition(name string) (term, index uint64, ok bool) {
+	if n, _ := fmt.Sscanf(name, "%d-%d-", &term, &index); n != 2 {
+		return 0, 0, false
+	}
+	return term, index, true
 }
 
 func readSnapshotMeta(files env.FS, dir string) (*raft.SnapshotMeta, error) {

@@ -153,7 +153,7 @@ func (c *Client) attempt(ctx context.Context, active Controller, request func(co
 	return mark.Load(), err
 }
 
-// superseded asks until another controller is active under a higher epoch, or the context ends.
+// superseded asks until another controller is active in a newer lineage or under a higher epoch, or the context ends.
 func (c *Client) superseded(ctx context.Context, active Controller) bool {
 	for ctx.Err() == nil {
 		found, err := c.locate(ctx, 0)

@@ -58,7 +58,7 @@ func New(cfg Config) (*Client, error) {
 	options := append(DialOptions(cfg.Network, cfg.TLS), grpc.WithStatsHandler(sentMark{}))
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, logger: logger, ctx: ctx, cancel: cancel}
-	c.conns = conns{options: append(options, c.dialOptions()...), open: make(map[string]*grpc.ClientConn)}
+	c.conns = conns{options: append(options, c.lineageOptions()...), open: make(map[string]*grpc.ClientConn)}
 	return c, nil
 }
 
@@ -89,8 +89,8 @@ func (c *Client) Known() []string {
 	return all
 }
 
-// Observe teaches the client who is active, as a heartbeat's answer or a metadata stream told. A lower controller epoch than
-// the one followed is ignored. A higher one is not followed blindly: the next request asks all controllers.
+// Observe teaches the client who is active, as a heartbeat's answer or a metadata stream told. An older lineage,
+// or a lower controller epoch in the same one, is ignored. A higher one is not followed blindly: the next request asks all controllers.
 func (c *Client) Observe(a *controllerpb.ActiveController) {
 	c.see(a.GetLineage())
 	if a.GetAddress() == "" {

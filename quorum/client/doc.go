@@ -20,9 +20,10 @@
 //
 // # Guarantees
 //
-// All known controllers are asked at once (NodeStatus, [ProbeTimeout] each), and the one that says of itself that it is active under
-// the highest controller epoch is followed; a paused or unreachable controller never holds up the others. While a request waits
-// longer than that, they are asked again, and the request leaves a controller that has been superseded.
+// All known controllers are asked at once (NodeStatus, [ProbeTimeout] each), and the one that says of itself that it is active in the newest
+// lineage under the highest controller epoch is followed; a paused or unreachable controller never holds up the others. While a
+// request waits longer than that, they are asked again, and the request leaves a controller that has been superseded. What a
+// controller of an older lineage acknowledges counts as not answered.
 //
 // A request that was certainly not executed is sent again until its context ends: refused as NOT_CONTROLLER, or never written
 // to a connection. One that was written and not answered is repeated at most once, and only if a repetition does no harm;

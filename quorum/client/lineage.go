@@ -35,8 +35,8 @@ func (c *Client) tellLineage(ctx context.Context) context.Context {
 	return ctx
 }
 
-// dialOptions make every request tell the newest lineage.
-func (c *Client) dialOptions() []grpc.DialOption {
+// lineageOptions make every request tell the newest lineage.
+func (c *Client) lineageOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 			return invoke(c.tellLineage(ctx), method, request, reply, cc, options...)

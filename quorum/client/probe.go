@@ -73,7 +73,7 @@ func (s *sweep) newest() rank {
 	return newest
 }
 
-// claimant is the controller that says it is active under the newest epoch, and none below floor.
+// claimant is the controller that says it is active under the newest rank, and none below floor.
 func (s *sweep) claimant(floor rank) (Controller, bool) {
 	newest := s.newest().orHigher(floor)
 	for _, a := range s.answers {
@@ -139,7 +139,7 @@ func (c *Client) sweep(ctx context.Context, enough func(*sweep) bool, grace time
 				ask(c.learnFrom(a))
 			}
 		case <-over:
-			s.silence("did not answer in time")
+			s.noteSilent("did not answer in time")
 			return s
 		}
 		if enough(s) {
@@ -154,8 +154,8 @@ func (c *Client) sweep(ctx context.Context, enough func(*sweep) bool, grace time
 	return s
 }
 
-// silence notes those that have not answered when a sweep ends early.
-func (s *sweep) silence(why string) {
+// noteSilent notes those that have not answered when a sweep ends early.
+func (s *sweep) noteSilent(why string) {
 	for _, address := range s.asked {
 		if !slices.ContainsFunc(s.answers, func(a Answer) bool { return a.Address == address }) {
 			s.answers = append(s.answers, Answer{Address: address, Err: errors.New(why)})

@@ -58,8 +58,8 @@ func checkBolt(files env.FS, path string) error {
 	return nil
 }
 
-// unpanicked runs what opens a bolt file, or reads bytes that a library panics on. The bolt library panics on damage that only it looks for, such as keys out of order; it
-// then leaves the file open, so the process cannot open it again.
+// unpanicked runs what opens a bolt file, or reads bytes that a library panics on. The bolt library panics on damage that only it looks
+// for; it then leaves the file open, so the process cannot open it again.
 func unpanicked(open func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/hashicorp/raft"
 
@@ -32,18 +31,26 @@ func Bootstrap(e *env.Env, dir string, servers []Server) error {
 		seen[s.ID.NodeID] = s.ID
 		configuration.Servers = append(configuration.Servers, s.raft())
 	}
+	return writeStores(e, dir, servers[0].ID, func(cfg Config, st *stores, snapshots *snapshotStore) error {
+		return raft.BootstrapCluster(cfg.raftConfig(nil), st.log, st.stable, snapshots, nil, configuration)
+	})
+}
+
+// writeStores makes the stores of a node that does not run, lets write fill them, and syncs the directory.
+func writeStores(e *env.Env, dir string, id ServerID, write func(Config, *stores, *snapshotStore) error) error {
 	var failed error
 	cfg := Config{
-		Env: e, Logger: slog.New(slog.DiscardHandler), Dir: dir, ID: servers[0].ID,
+		Env: e, Logger: slog.New(slog.DiscardHandler), Dir: dir, ID: id,
 		Fatal: func(err error) { failed = err },
 	}.withDefaults()
-	st, err := openStores(cfg, new(Metrics))
+	metrics := new(Metrics)
+	st, err := openStores(cfg, metrics)
 	if err != nil {
 		return err
 	}
-	snapshots, err := openSnapshots(cfg, st.guard, new(Metrics))
+	snapshots, err := openSnapshots(cfg, st.guard, metrics)
 	if err == nil {
-		err = raft.BootstrapCluster(cfg.raftConfig(nil), st.log, st.stable, snapshots, nil, configuration)
+		err = write(cfg, st, snapshots)
 	}
 	if err = errors.Join(err, st.close()); err != nil {
 		return err
@@ -52,31 +59,6 @@ func Bootstrap(e *env.Env, dir string, servers []Server) error {
 		return failed
 	}
 	return e.FS.SyncDir(dir)
-}
-
-// ReadConfiguration reads the newest configuration from the stores of a directory whose node does not run. It needs no
-// identity and changes nothing but, if they are missing, creates empty stores.
-func ReadConfiguration(e *env.Env, dir string) (Configuration, error) {
-	exists, err := env.Exists(e.FS, filepath.Join(dir, logFile))
-	if err != nil || !exists {
-		return Configuration{}, errors.Join(err, fmt.Errorf("raftnode: %s holds no raft log", dir))
-	}
-	if err := checkBolt(e.FS, filepath.Join(dir, logFile)); err != nil {
-		return Configuration{}, openError(dir, logFile, err)
-	}
-	log, closeLog, err := openLog(dir)
-	if err != nil {
-		return Configuration{}, openError(dir, logFile, err)
-	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, newHCLog(slog.New(slog.DiscardHandler), e.Clock))
-	if err != nil {
-		return Configuration{}, errors.Join(err, closeLog())
-	}
-	newest, index, err := (&configurationReader{log: log, snapshots: snapshots}).read()
-	if err = errors.Join(err, closeLog()); err != nil {
-		return Configuration{}, err
-	}
-	return configurationFrom(newest, index)
 }
 
 func (s Server) raft() raft.Server {

@@ -6,15 +6,16 @@
 // it. They are gathered here, each with its test, so that the rest of the project sees one [Node]: propose an entry and
 // learn its fate, hear of leadership, read the log, change the membership.
 //
-//   - transport.go: no heartbeat fast path (GH-695), no pipelining (GH-611)
+//   - transport.go: no heartbeat fast path (GH-695), no pipelining (GH-611), a transfer that is not taken is given up in time
 //   - votestore.go: term and candidate of a vote in one transaction (GH-661)
 //   - watchdog.go: a store that fails or hangs ends the process (GH-503, GH-666)
 //   - streamlayer.go, handshake.go: every connection names cluster, sender and addressed server
 //   - supersession.go, probe.go: a server that an offline recovery left behind, or that was removed, has no say any more
 //   - whole.go, facts.go: nothing starts from files that are gone or contradict each other
-//   - checksum.go: a bit of an entry, a term or a vote that has changed on the disk is found, not believed
+//   - boltcheck.go, checksum.go: a store that was cut, or in which a bit has changed, is found, not believed
 //   - logcache.go, prefixdelete.go: recent entries in bounded memory, short deletes
-//   - logcut.go: a leader's snapshot replaces a log that diverges from it (GH-697)
+//   - logcut.go, lastlog.go: a leader's snapshot replaces a log that diverges from it (GH-697)
+//   - progress.go: how far followers are, which the library does not tell
 //   - future.go, waiter.go: no wait outlives the node (GH-498)
 //   - config.go: pre-vote on, RestoreCommittedLogs off, lease equal to the election timeout
 //
@@ -28,7 +29,7 @@
 //	waiter.Add(node.Apply(entry))
 //	outcome := <-waiter.Outcomes() // select with your own stop signal and node.Stopped()
 //
-// `quorate format` calls [Bootstrap] on a temporary directory. Tools read [ReadConfiguration] while the node is down.
+// `quorate format` calls [Bootstrap] on a temporary directory. Tools read with [OpenOffline] while the node is down.
 //
 // # Guarantees
 //
@@ -40,7 +41,7 @@
 // # Goroutines
 //
 // Open starts the library's, the stream layer's, the watchdog and the drain of leadership notices; Close stops them and
-// waits. Run works on its caller's. A [Waiter] has one, which Close waits for. Config.FSM is called on the
-// library's goroutine, Config.Fatal on any. All methods of an open Node may be called from any goroutine, Close from
-// any and repeatedly.
+// waits. Run works on its caller's, and has one more that ends before it returns; so do those that ask the voters. A [Waiter] has one,
+// which Close waits for. Config.FSM is called on the library's goroutine, Config.Fatal on any. All methods of an open Node may be
+// called from any goroutine, Close from any and repeatedly.
 package raftnode

@@ -65,8 +65,7 @@ func checkFacts(files env.FS, folder string, m *raft.SnapshotMeta) error {
 	contradicts := func(format string, args ...any) error {
 		return &ContradictionError{Folder: folder, Why: fmt.Sprintf(format, args...)}
 	}
-	var term, index uint64
-	if n, _ := fmt.Sscanf(filepath.Base(folder), "%d-%d-", &term, &index); n == 2 && (term != m.Term || index != m.Index) {
+	if term, index, ok := folderPosition(filepath.Base(folder)); ok && (term != m.Term || index != m.Index) {
 		return contradicts("%s says term %d, index %d, and the folder's name term %d, index %d", snapshotMetaFile, m.Term, m.Index, term, index)
 	}
 	data, err := env.ReadFile(files, filepath.Join(folder, factsFile))

@@ -48,8 +48,8 @@ const (
 )
 
 var verdictNames = [verdicts]string{
-	"accepted", "wrong_cluster", "wrong_directory", "wrong_node", "own_id", "malformed", "too_slow", "too_many", "removed",
-	"older_lineage", "superseded",
+	"accepted", ReasonWrongCluster, "wrong_directory", "wrong_node", "own_id", "malformed", "too_slow", "too_many", "removed",
+	"older_lineage", ReasonSuperseded,
 }
 
 func (v verdict) String() string {

@@ -423,7 +423,7 @@ func TestRefusalsAreLoggedOnceInAWhile(t *testing.T) {
 		l.warn("a", "refused")
 	}
 	l.warn("b", "refused")
-	clock.Jump(refusalLogInterval)
+	clock.Jump(repeatInterval)
 	l.warn("a", "refused")
 	if got := strings.Count(log.String(), "refused"); got != 3 || !strings.Contains(log.String(), "repeated=99") {
 		t.Errorf("%d lines:\n%s", got, log.String())

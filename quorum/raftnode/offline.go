@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,11 +222,8 @@ func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, dama
 		}
 		m, err := readSnapshotMeta(files, filepath.Join(dir, snapshotsDir, e.Name()))
 		if err != nil {
-			d := DamagedSnapshot{Err: err}
-			if n, _ := fmt.Sscanf(e.Name(), "%d-%d-", &d.Term, &d.Index); n != 2 {
-				d.Term, d.Index = 0, 0
-			}
-			damaged = append(damaged, d)
+			term, index, _ := folderPosition(e.Name())
+			damaged = append(damaged, DamagedSnapshot{Term: term, Index: index, Err: err})
 			continue
 		}
 		out = append(out, m)
@@ -236,6 +232,14 @@ func readSnapshotMetas(files env.FS, dir string) (out []*raft.SnapshotMeta, dama
 		return cmp.Or(cmp.Compare(b.Index, a.Index), cmp.Compare(b.Term, a.Term), strings.Compare(b.ID, a.ID))
 	})
 	return out, damaged, nil
+}
+
+// folderPosition reads the position that the library names a snapshot's folder for.
+func folderPosition(name string) (term, index uint64, ok bool) {
+	if n, _ := fmt.Sscanf(name, "%d-%d-", &term, &index); n != 2 {
+		return 0, 0, false
+	}
+	return term, index, true
 }
 
 func readSnapshotMeta(files env.FS, dir string) (*raft.SnapshotMeta, error) {
@@ -277,30 +281,15 @@ func WriteRecovered(e *env.Env, dir string, r Recovered) error {
 	if err := r.Server.ID.validate(); err != nil {
 		return err
 	}
-	var failed error
-	cfg := Config{
-		Env: e, Logger: slog.New(slog.DiscardHandler), Dir: dir, ID: r.Server.ID,
-		Fatal: func(err error) { failed = err },
-	}.withDefaults()
-	metrics := new(Metrics)
-	st, err := openStores(cfg, metrics)
-	if err != nil {
-		return err
-	}
-	snapshots, err := openSnapshots(cfg, st.guard, metrics)
-	if err == nil {
-		err = writeSnapshot(snapshots, r)
-	}
-	if err == nil {
-		err = st.stable.SetUint64(keyCurrentTerm, r.Term)
-	}
-	if err = errors.Join(err, st.close()); err != nil {
-		return err
-	}
-	if failed != nil {
-		return failed
-	}
-	return errors.Join(e.FS.SyncDir(filepath.Join(dir, snapshotsDir)), e.FS.SyncDir(dir))
+	return writeStores(e, dir, r.Server.ID, func(_ Config, st *stores, snapshots *snapshotStore) error {
+		if err := writeSnapshot(snapshots, r); err != nil {
+			return err
+		}
+		if err := st.stable.SetUint64(keyCurrentTerm, r.Term); err != nil {
+			return err
+		}
+		return e.FS.SyncDir(filepath.Join(dir, snapshotsDir))
+	})
 }
 
 func writeSnapshot(snapshots *snapshotStore, r Recovered) error {

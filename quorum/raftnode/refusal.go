@@ -4,17 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/quorate/quorate/quorum/env"
-)
-
-const (
-	// refusalLogInterval is how often the same refusal is logged; it recurs with every heartbeat.
-	refusalLogInterval = 10 * time.Second
-	// refusalsKnownMax bounds the memory for it.
-	refusalsKnownMax = 256
 )
 
 // Reasons of refusals that callers tell apart.
@@ -84,43 +75,4 @@ func (l *refusalLog) warn(key, msg string, attrs ...any) {
 	if skipped, ok := l.repeats.allow(key); ok {
 		l.logger.Warn(msg, append(attrs, "repeated", skipped)...)
 	}
-}
-
-// repeats lets a line of each key pass once in an interval.
-type repeats struct {
-	clock env.Clock
-
-	mu   sync.Mutex
-	last map[string]*lineSeen
-}
-
-type lineSeen struct {
-	at      time.Time
-	skipped int
-}
-
-func newRepeats(clock env.Clock) *repeats {
-	return &repeats{clock: clock, last: make(map[string]*lineSeen)}
-}
-
-// allow tells whether a line of the key may pass now, and how many did not since the last one that did.
-func (r *repeats) allow(key string) (skipped int, ok bool) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	seen := r.last[key]
-	if seen == nil {
-		if len(r.last) >= refusalsKnownMax {
-			clear(r.last)
-		}
-		seen = &lineSeen{at: now.Add(-refusalLogInterval)}
-		r.last[key] = seen
-	}
-	if now.Sub(seen.at) < refusalLogInterval {
-		seen.skipped++
-		return 0, false
-	}
-	skipped = seen.skipped
-	seen.at, seen.skipped = now, 0
-	return skipped, true
 }

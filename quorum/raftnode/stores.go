@@ -37,15 +37,6 @@ type stores struct {
 	close  func() error
 }
 
-// openLog is the one place that knows what the log is kept in.
-func openLog(dir string) (raft.LogStore, func() error, error) {
-	bolt, err := openBoltLog(dir, boltOptions())
-	if err != nil {
-		return nil, nil, err
-	}
-	return bolt, bolt.Close, nil
-}
-
 func openBoltLog(dir string, options *bbolt.Options) (log *boltLog, err error) {
 	err = unpanicked(func() error {
 		bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, logFile), BoltOptions: options})
@@ -66,24 +57,24 @@ func openStores(cfg Config, metrics *Metrics) (*stores, error) {
 			return nil, openError(cfg.Dir, name, err)
 		}
 	}
-	inner, closeLog, err := openLog(cfg.Dir)
+	bolt, err := openBoltLog(cfg.Dir, boltOptions())
 	if err != nil {
 		return nil, openError(cfg.Dir, logFile, err)
 	}
 	stable, err := openStableFile(filepath.Join(cfg.Dir, stableName))
 	if err != nil {
-		return nil, errors.Join(openError(cfg.Dir, stableName, err), closeLog())
+		return nil, errors.Join(openError(cfg.Dir, stableName, err), bolt.Close())
 	}
 	dog := newWatchdog(cfg.StoreTimeout, cfg.Fatal)
 	g := &guard{env: cfg.Env, dog: dog, fault: cfg.StoreFault, observe: cfg.ObserveStore}
-	guarded := &guardedLog{inner: inner, guard: g, metrics: metrics}
+	guarded := &guardedLog{inner: bolt, guard: g, metrics: metrics}
 	dog.start()
 	return &stores{
 		log:    newLogCache(chunkedDelete{guarded}, cfg.CacheEntries, cfg.CacheBytes, metrics),
 		stable: &voteStore{file: stable, guard: g},
 		guard:  g,
 		close: func() error {
-			err := errors.Join(closeLog(), stable.close())
+			err := errors.Join(bolt.Close(), stable.close())
 			dog.close()
 			return err
 		},

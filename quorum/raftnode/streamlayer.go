@@ -197,7 +197,7 @@ func (l *streamLayer) greet(raw *trackedConn) {
 	if !l.register(&l.accepted, tracked) {
 		return
 	}
-	if !l.isOpen(l.closed) {
+	if !l.awaitGate() {
 		tracked.Close()
 		return
 	}
@@ -270,8 +270,8 @@ func (l *streamLayer) isSuperseded() *Superseded {
 	return l.superseded()
 }
 
-// isOpen waits until this server may take part, or until the given channel is closed.
-func (l *streamLayer) isOpen(until <-chan struct{}) bool {
+// awaitGate waits until this server may take part. False: the layer was closed before.
+func (l *streamLayer) awaitGate() bool {
 	if l.gate == nil {
 		return true
 	}
@@ -283,7 +283,7 @@ func (l *streamLayer) isOpen(until <-chan struct{}) bool {
 	select {
 	case <-l.gate:
 		return true
-	case <-until:
+	case <-l.closed:
 		return false
 	}
 }

@@ -51,9 +51,13 @@ func TestMembershipAndTransfer(t *testing.T) {
 			return len(conf.Servers) == 3
 		})
 		c.stop(c.members...)
-		conf, err = ReadConfiguration(env.OS(""), fourth.dir)
-		if err != nil || len(conf.Servers) != 3 {
-			t.Errorf("configuration on disk: %+v, %v", conf, err)
+		disk, err := OpenOffline(env.OS(""), fourth.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer disk.Close()
+		if len(disk.Configuration.Servers) != 3 {
+			t.Errorf("configuration on disk: %+v", disk.Configuration)
 		}
 	})
 }

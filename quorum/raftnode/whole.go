@@ -3,6 +3,7 @@ package raftnode
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
@@ -68,11 +69,10 @@ func checkBeforeOpen(files env.FS, dir string, begun bool) error {
 
 // holdsBytes tells whether a file is there and not empty.
 func holdsBytes(files env.FS, path string) (bool, error) {
-	there, err := env.Exists(files, path)
-	if err != nil || !there {
-		return false, err
-	}
 	info, err := files.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	return err == nil && info.Size() > 0, err
 }
 

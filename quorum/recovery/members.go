@@ -119,7 +119,8 @@ func judge(self raftnode.ServerID, members []Member) error {
 	return nil
 }
 
-// judgeLineages refuses a recovery beside one that was done elsewhere: two logs would go on from one. members are those that answer.
+// judgeLineages refuses a recovery beside one that was done elsewhere: two logs would go on from one. own is the lineage of the furthest log,
+// above the newest that a directory's controller had heard of beyond it, 0 without one; it is told with the refusal too.
 func judgeLineages(own image.LineageNumber, members []Member, sources []Source) (above image.LineageNumber, err error) {
 	for _, m := range members {
 		if m.Found == Answers && image.LineageNumber(m.Lineage) > own {

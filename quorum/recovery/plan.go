@@ -32,8 +32,17 @@ type Options struct {
 	Directories []Directory
 	// WithoutOwn leaves the node's own directory out, as one that is damaged.
 	WithoutOwn bool
-	// Force goes on when it cannot be told whether the other members are gone.
+	// Force goes on in spite of a [RefusedError] that is Forcible.
 	Force bool
+}
+
+// unlessForced is the error of a judgement that still stands.
+func (o Options) unlessForced(err error) error {
+	var refused *RefusedError
+	if o.Force && errors.As(err, &refused) && refused.Forcible {
+		return nil
+	}
+	return err
 }
 
 // Plan is a recovery that has been prepared: all that it found and all that it will write.
@@ -80,11 +89,10 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 	}
 	p.Furthest = furthest(p.Sources)
 	p.Members = surveyMembers(ctx, o, p.Furthest.Configuration, p.Sources)
-	var refused *RefusedError
-	if err := judge(o.Self.ID, p.Members); errors.As(err, &refused) && !(o.Force && refused.Forcible) {
+	if err := o.unlessForced(judge(o.Self.ID, p.Members)); err != nil {
 		return nil, err
 	}
-	if err := judgeDamaged(p.Furthest, p.Sources); err != nil && !o.Force {
+	if err := o.unlessForced(judgeDamaged(p.Furthest, p.Sources)); err != nil {
 		return nil, err
 	}
 	var err error
@@ -92,7 +100,7 @@ func Prepare(ctx context.Context, o Options) (*Plan, error) {
 		return nil, err
 	}
 	above, err := judgeLineages(p.Before.Image.Lineage().Number, p.Members, p.Sources)
-	if errors.As(err, &refused) && !(o.Force && refused.Forcible) {
+	if err = o.unlessForced(err); err != nil {
 		return nil, err
 	}
 	directory, err := image.ParseUUID(o.Self.ID.DirectoryID)

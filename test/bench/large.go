@@ -42,8 +42,12 @@ const (
 // plant puts an image into the Raft directory of a node that was formatted and has not run, as a snapshot that covers the
 // entry with the initial configuration and nothing else. The node starts from it as from one that it took.
 func plant(dir, clusterID string, im *image.Image) error {
-	configuration, err := raftnode.ReadConfiguration(env.OS(""), dir)
+	made, err := raftnode.OpenOffline(env.OS(""), dir)
 	if err != nil {
+		return err
+	}
+	configuration := made.Configuration
+	if err := made.Close(); err != nil {
 		return err
 	}
 	var servers raft.Configuration

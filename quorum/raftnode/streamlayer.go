@@ -217,6 +217,8 @@ func (l *streamLayer) receive(conn net.Conn) (hello, verdict, error) {
 	if l.loaded != nil { // who was removed, and what is committed, is known when the snapshot has been loaded
 		select {
 		case <-l.loaded:
+		case <-time.After(l.handshakeTimeout): // also if the connection was pushed out meanwhile
+			return h, malformed, net.ErrClosed
 		case <-l.closed:
 			return h, malformed, net.ErrClosed
 		}

@@ -42,8 +42,8 @@ func (n *Node) transferLeadership(ctx context.Context, r *controllerpb.TransferL
 		}
 		return response, nil
 	}
-	if err := n.probeSuccessor(to); err != nil || r.GetValidateOnly() {
-		return response, err
+	if r.GetValidateOnly() {
+		return response, n.probeSuccessor(to)
 	}
 	if err := n.handOver(ctx, to); err != nil {
 		return nil, err

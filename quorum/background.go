@@ -30,17 +30,18 @@ func (l *loop) firstRounds() rounds {
 
 func ticksOf(d time.Duration) uint64 { return uint64(max(1, d/tickInterval)) }
 
-// electInBackground holds the elections that are due, each round of at most [controller.ElectionsPerRoundMax].
+// electInBackground holds the elections that are due, each round of at most [controller.ElectionsPerRoundMax]. The caller has seen
+// that a decision that writes can be made.
 func (l *loop) electInBackground() {
 	c := l.claim
-	if l.cfg.LeaderRebalance && l.ticks >= c.rounds.balanceAt && c.hasRoom() {
+	if l.cfg.LeaderRebalance && l.ticks >= c.rounds.balanceAt {
 		settle := min(l.cfg.ImbalanceCheckInterval, settleMax)
 		l.round("BalanceLeaders", &c.rounds.balanceAt, l.cfg.ImbalanceCheckInterval, controller.BalanceLeadersExtent,
 			func(v controller.View) (controller.Decision[controller.BackgroundElections], error) {
 				return controller.BalanceLeaders(v, settle)
 			})
 	}
-	if l.aside == nil && l.ticks >= c.rounds.uncleanAt && c.pending.LeaderlessCount() > 0 && c.hasRoom() {
+	if l.writes() && l.ticks >= c.rounds.uncleanAt && c.pending.LeaderlessCount() > 0 {
 		l.round("ElectUnclean", &c.rounds.uncleanAt, l.cfg.UncleanCheckInterval, controller.ElectUncleanExtent, controller.ElectUnclean)
 	}
 }

@@ -181,11 +181,7 @@ func (l *loop) renounce(why string) {
 	l.claim, l.overdue, l.timeWent = nil, false, false
 	l.logger.Info("renounced", "controllerEpoch", c.term, "why", why, "inFlight", len(c.sent))
 	l.dropAside()
-	for _, op := range l.waiting {
-		op.answer(result{err: ErrNotActive})
-	}
-	l.waiting, l.heartbeatsWaiting = nil, 0
-	l.waitingNow.Store(0)
+	l.refuseWaiting()
 	for _, p := range c.open.parked {
 		p.answer(result{err: ErrNotActive})
 	}

@@ -24,7 +24,8 @@
 // # Goroutines
 //
 // Run owns all of them and returns when they have ended: the loop, which alone decides, and while it has a large decision
-// made beside it, the one that makes it; one that awaits outcomes; one that serves gRPC; one that keeps the node's registration
+// made beside it, the one that makes it; one that awaits outcomes; one that serves gRPC, and beside each of its streams one that
+// ends it; one that tells the health service when the node is superseded; one that keeps the node's registration
 // current; one that finishes changes of the quorum that were begun; one that takes a snapshot when enough bytes were logged, and
 // asks voters out of touch for their lineage; those of the history. Methods of Node may be called from any goroutine.
 package quorum

@@ -108,11 +108,10 @@ func (n *Node) quorumNow(ctx context.Context) (controller.Quorum, raftnode.Confi
 	asked := catchUpTarget{index: n.raft.CommitIndex(), since: n.cfg.Env.Now()}
 	n.awaitVoters(ctx, active, conf, asked)
 	for _, s := range conf.Servers {
-		directory, err := image.ParseUUID(s.ID.DirectoryID)
+		m, err := memberOf(s)
 		if err != nil {
 			return q, conf, err
 		}
-		m := controller.QuorumMember{ID: image.BrokerID(s.ID.NodeID), DirectoryID: directory, Address: s.Address, Voter: s.Voter}
 		m.CaughtUp, m.Match = n.hasCaughtUp(s.ID, asked)
 		q.Members = append(q.Members, m)
 	}
@@ -162,6 +161,12 @@ func (n *Node) hasCaughtUp(id raftnode.ServerID, want catchUpTarget) (bool, uint
 	}
 	p, ok := n.raft.Progress(id)
 	return ok && p.Match >= want.index && p.Contact < n.cfg.Env.Now().Sub(want.since), p.Match
+}
+
+// memberOf is a server as decisions know it.
+func memberOf(s raftnode.Server) (controller.QuorumMember, error) {
+	directory, err := image.ParseUUID(s.ID.DirectoryID)
+	return controller.QuorumMember{ID: image.BrokerID(s.ID.NodeID), DirectoryID: directory, Address: s.Address, Voter: s.Voter}, err
 }
 
 func serverID(m controller.QuorumMember) raftnode.ServerID {

@@ -32,8 +32,7 @@ func (n *Node) addController(ctx context.Context, r *controllerpb.AddControllerR
 		return nil, err
 	}
 	defer end()
-	cause := operatorCause("AddController", r.GetRequestId())
-	cause.Principal = principalOf(ctx)
+	cause := operatorCause(ctx, "AddController", r.GetRequestId())
 	m, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.QuorumMember], error) {
 		return controller.AddController(v, q, r)
 	})

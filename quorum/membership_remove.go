@@ -21,8 +21,7 @@ func (n *Node) removeController(ctx context.Context, r *controllerpb.RemoveContr
 		return nil, err
 	}
 	defer end()
-	cause := operatorCause("RemoveController", r.GetRequestId())
-	cause.Principal = principalOf(ctx)
+	cause := operatorCause(ctx, "RemoveController", r.GetRequestId())
 	removal, im, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.Removal], error) {
 		return controller.RemoveController(v, q, r)
 	})

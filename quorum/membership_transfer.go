@@ -28,8 +28,7 @@ func (n *Node) transferLeadership(ctx context.Context, r *controllerpb.TransferL
 		return nil, err
 	}
 	defer end()
-	cause := operatorCause("TransferLeadership", r.GetRequestId())
-	cause.Principal = principalOf(ctx)
+	cause := operatorCause(ctx, "TransferLeadership", r.GetRequestId())
 	to, _, err := submit(ctx, n.loop, cause, func(v controller.View) (controller.Decision[controller.QuorumMember], error) {
 		return controller.TransferLeadership(v, q, r)
 	})
@@ -43,8 +42,8 @@ func (n *Node) transferLeadership(ctx context.Context, r *controllerpb.TransferL
 		}
 		return response, nil
 	}
-	if err := n.probeSuccessor(to); err != nil || r.GetValidateOnly() {
-		return response, err
+	if r.GetValidateOnly() {
+		return response, n.probeSuccessor(to)
 	}
 	if err := n.handOver(ctx, to); err != nil {
 		return nil, err

@@ -73,11 +73,10 @@ func (n *Node) finishAdditions(ctx context.Context, u *unownedNewcomers) {
 
 // finishAddition does so for one, and tells whether it made a change.
 func (n *Node) finishAddition(ctx context.Context, active *activity, conf raftnode.Configuration, s raftnode.Server, since time.Time) (done bool, err error) {
-	directory, err := image.ParseUUID(s.ID.DirectoryID)
+	m, err := memberOf(s)
 	if err != nil {
 		return false, err
 	}
-	m := controller.QuorumMember{ID: image.BrokerID(s.ID.NodeID), DirectoryID: directory, Address: s.Address}
 	why := controller.CheckLevelsKnown(n.fsm.Image(), m)
 	vote := why == nil && n.followsClosely(ctx, active, s.ID)
 	if !vote && !n.isOverdue(s.ID, since) {

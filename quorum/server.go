@@ -38,7 +38,6 @@ type peerServer struct {
 func ask[Q proto.Message, R any](ctx context.Context, n *Node, cause *metadatapb.Cause, request Q,
 	decide func(controller.View, Q) (controller.Decision[R], error), extent func(controller.View, Q) controller.Extent,
 ) (R, *image.Image, error) {
-	cause.Principal = principalOf(ctx)
 	op := &operation{
 		ctx: ctx, cause: cause, bytes: int64(proto.Size(request)),
 		decide: func(v controller.View) plan { return planOf(decide(v, request)) },
@@ -50,14 +49,14 @@ func ask[Q proto.Message, R any](ctx context.Context, n *Node, cause *metadatapb
 	return response, im, refusal(err, n.activeController())
 }
 
-func brokerCause(name string, id int32) *metadatapb.Cause {
-	return &metadatapb.Cause{Name: name, BrokerId: &id}
+func brokerCause(ctx context.Context, name string, id int32) *metadatapb.Cause {
+	return &metadatapb.Cause{Name: name, Principal: principalOf(ctx), BrokerId: &id}
 }
 
 // RegisterBroker implements BrokerApi.
 func (s *brokerServer) RegisterBroker(ctx context.Context, r *controllerpb.RegisterBrokerRequest) (*controllerpb.RegisterBrokerResponse, error) {
 	s.n.hearBroker(r.GetClusterId(), r.GetBrokerId(), r.GetLineage())
-	response, _, err := ask(ctx, s.n, brokerCause("RegisterBroker", r.GetBrokerId()), r, controller.RegisterBroker, controller.RegisterBrokerExtent)
+	response, _, err := ask(ctx, s.n, brokerCause(ctx, "RegisterBroker", r.GetBrokerId()), r, controller.RegisterBroker, controller.RegisterBrokerExtent)
 	return response, err
 }
 
@@ -67,8 +66,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 	n := s.n
 	n.hearBroker(n.cfg.ClusterID, r.GetBrokerId(), r.GetLineage())
 	n.compareChains(r)
-	cause := brokerCause("BrokerHeartbeat", r.GetBrokerId())
-	cause.Principal = principalOf(ctx)
+	cause := brokerCause(ctx, "BrokerHeartbeat", r.GetBrokerId())
 	response, im, err := await[*controllerpb.BrokerHeartbeatResponse](ctx, n.loop, &operation{
 		ctx: ctx, cause: cause, bytes: int64(proto.Size(r)), lateAfter: n.cfg.HeartbeatInterval / 2, heartbeat: r,
 		extent: func(v controller.View) controller.Extent { return controller.BrokerHeartbeatExtent(v, r) },
@@ -88,7 +86,7 @@ func (s *brokerServer) BrokerHeartbeat(ctx context.Context, r *controllerpb.Brok
 
 // AlterPartition implements BrokerApi.
 func (s *brokerServer) AlterPartition(ctx context.Context, r *controllerpb.AlterPartitionRequest) (*controllerpb.AlterPartitionResponse, error) {
-	response, im, err := ask(ctx, s.n, brokerCause("AlterPartition", r.GetBrokerId()), r, controller.AlterPartition, controller.AlterPartitionExtent)
+	response, im, err := ask(ctx, s.n, brokerCause(ctx, "AlterPartition", r.GetBrokerId()), r, controller.AlterPartition, controller.AlterPartitionExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -98,13 +96,13 @@ func (s *brokerServer) AlterPartition(ctx context.Context, r *controllerpb.Alter
 
 // AllocateProducerIds implements BrokerApi.
 func (s *brokerServer) AllocateProducerIds(ctx context.Context, r *controllerpb.AllocateProducerIdsRequest) (*controllerpb.AllocateProducerIdsResponse, error) {
-	response, _, err := ask(ctx, s.n, brokerCause("AllocateProducerIds", r.GetBrokerId()), r, controller.AllocateProducerIds, nil)
+	response, _, err := ask(ctx, s.n, brokerCause(ctx, "AllocateProducerIds", r.GetBrokerId()), r, controller.AllocateProducerIds, nil)
 	return response, err
 }
 
 // ReportDeletions implements BrokerApi.
 func (s *brokerServer) ReportDeletions(ctx context.Context, r *controllerpb.ReportDeletionsRequest) (*controllerpb.ReportDeletionsResponse, error) {
-	response, im, err := ask(ctx, s.n, brokerCause("ReportDeletions", r.GetBrokerId()), r, controller.ReportDeletions, controller.ReportDeletionsExtent)
+	response, im, err := ask(ctx, s.n, brokerCause(ctx, "ReportDeletions", r.GetBrokerId()), r, controller.ReportDeletions, controller.ReportDeletionsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +112,7 @@ func (s *brokerServer) ReportDeletions(ctx context.Context, r *controllerpb.Repo
 
 // CreateTopics implements OperatorApi.
 func (s *operatorServer) CreateTopics(ctx context.Context, r *controllerpb.CreateTopicsRequest) (*controllerpb.CreateTopicsResponse, error) {
-	cause := &metadatapb.Cause{Name: "CreateTopics", RequestId: r.GetRequestId()}
+	cause := operatorCause(ctx, "CreateTopics", r.GetRequestId())
 	response, im, err := ask(ctx, s.n, cause, r, controller.CreateTopics, controller.CreateTopicsExtent)
 	if err != nil {
 		return nil, err
@@ -125,7 +123,7 @@ func (s *operatorServer) CreateTopics(ctx context.Context, r *controllerpb.Creat
 
 // DeleteTopics implements OperatorApi.
 func (s *operatorServer) DeleteTopics(ctx context.Context, r *controllerpb.DeleteTopicsRequest) (*controllerpb.DeleteTopicsResponse, error) {
-	cause := &metadatapb.Cause{Name: "DeleteTopics", RequestId: r.GetRequestId()}
+	cause := operatorCause(ctx, "DeleteTopics", r.GetRequestId())
 	response, im, err := ask(ctx, s.n, cause, r, controller.DeleteTopics, controller.DeleteTopicsExtent)
 	if err != nil {
 		return nil, err
@@ -136,7 +134,7 @@ func (s *operatorServer) DeleteTopics(ctx context.Context, r *controllerpb.Delet
 
 // RegisterController implements ControllerApi.
 func (s *peerServer) RegisterController(ctx context.Context, r *controllerpb.RegisterControllerRequest) (*controllerpb.RegisterControllerResponse, error) {
-	response, _, err := ask(ctx, s.n, &metadatapb.Cause{Name: "RegisterController"}, r, controller.RegisterController, nil)
+	response, _, err := ask(ctx, s.n, &metadatapb.Cause{Name: "RegisterController", Principal: principalOf(ctx)}, r, controller.RegisterController, nil)
 	return response, err
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/quorate/quorate/quorum/controller"
 )
 
-func operatorCause(name, requestID string) *metadatapb.Cause {
-	return &metadatapb.Cause{Name: name, RequestId: requestID}
+func operatorCause(ctx context.Context, name, requestID string) *metadatapb.Cause {
+	return &metadatapb.Cause{Name: name, Principal: principalOf(ctx), RequestId: requestID}
 }
 
 // CreatePartitions implements OperatorApi.
 func (s *operatorServer) CreatePartitions(ctx context.Context, r *controllerpb.CreatePartitionsRequest) (*controllerpb.CreatePartitionsResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("CreatePartitions", r.GetRequestId()), r, controller.CreatePartitions, controller.CreatePartitionsExtent)
+	response, im, err := ask(ctx, s.n, operatorCause(ctx, "CreatePartitions", r.GetRequestId()), r, controller.CreatePartitions, controller.CreatePartitionsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -28,8 +28,7 @@ func (s *operatorServer) CreatePartitions(ctx context.Context, r *controllerpb.C
 // AlterConfigs implements OperatorApi. What the values mean for partitions as they are is decided right after, before any
 // other request, and the answer rests on both.
 func (s *operatorServer) AlterConfigs(ctx context.Context, r *controllerpb.AlterConfigsRequest) (*controllerpb.AlterConfigsResponse, error) {
-	n, cause := s.n, operatorCause("AlterConfigs", r.GetRequestId())
-	cause.Principal = principalOf(ctx)
+	n, cause := s.n, operatorCause(ctx, "AlterConfigs", r.GetRequestId())
 	response, im, err := await[*controllerpb.AlterConfigsResponse](ctx, n.loop, &operation{
 		ctx: ctx, cause: cause, bytes: int64(proto.Size(r)),
 		extent: func(v controller.View) controller.Extent { return controller.AlterConfigsExtent(v, r) },
@@ -60,7 +59,7 @@ func applyConfigs(because *metadatapb.Cause, concern controller.Concern) *operat
 
 // ElectLeaders implements OperatorApi.
 func (s *operatorServer) ElectLeaders(ctx context.Context, r *controllerpb.ElectLeadersRequest) (*controllerpb.ElectLeadersResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("ElectLeaders", r.GetRequestId()), r, controller.ElectLeaders, controller.ElectLeadersExtent)
+	response, im, err := ask(ctx, s.n, operatorCause(ctx, "ElectLeaders", r.GetRequestId()), r, controller.ElectLeaders, controller.ElectLeadersExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (s *operatorServer) ElectLeaders(ctx context.Context, r *controllerpb.Elect
 
 // AlterPartitionReassignments implements OperatorApi.
 func (s *operatorServer) AlterPartitionReassignments(ctx context.Context, r *controllerpb.AlterPartitionReassignmentsRequest) (*controllerpb.AlterPartitionReassignmentsResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("AlterPartitionReassignments", r.GetRequestId()), r, controller.AlterPartitionReassignments, controller.AlterPartitionReassignmentsExtent)
+	response, im, err := ask(ctx, s.n, operatorCause(ctx, "AlterPartitionReassignments", r.GetRequestId()), r, controller.AlterPartitionReassignments, controller.AlterPartitionReassignmentsExtent)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (s *operatorServer) AlterPartitionReassignments(ctx context.Context, r *con
 
 // ConfirmLineage implements OperatorApi.
 func (s *operatorServer) ConfirmLineage(ctx context.Context, r *controllerpb.ConfirmLineageRequest) (*controllerpb.ConfirmLineageResponse, error) {
-	response, im, err := ask(ctx, s.n, operatorCause("ConfirmLineage", r.GetRequestId()), r, controller.ConfirmLineage, nil)
+	response, im, err := ask(ctx, s.n, operatorCause(ctx, "ConfirmLineage", r.GetRequestId()), r, controller.ConfirmLineage, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (s *operatorServer) ConfirmLineage(ctx context.Context, r *controllerpb.Con
 
 // UnregisterBroker implements OperatorApi.
 func (s *operatorServer) UnregisterBroker(ctx context.Context, r *controllerpb.UnregisterBrokerRequest) (*controllerpb.UnregisterBrokerResponse, error) {
-	cause := operatorCause("UnregisterBroker", r.GetRequestId())
+	cause := operatorCause(ctx, "UnregisterBroker", r.GetRequestId())
 	id := r.GetBrokerId()
 	cause.BrokerId = &id
 	response, im, err := ask(ctx, s.n, cause, r, controller.UnregisterBroker, controller.UnregisterBrokerExtent)
@@ -123,7 +122,7 @@ func (s *operatorServer) UpdateFeatures(ctx context.Context, r *controllerpb.Upd
 		v.Members = members
 		return controller.UpdateFeatures(v, r)
 	}
-	response, im, err := ask(ctx, s.n, operatorCause("UpdateFeatures", r.GetRequestId()), r, decide, controller.UpdateFeaturesExtent)
+	response, im, err := ask(ctx, s.n, operatorCause(ctx, "UpdateFeatures", r.GetRequestId()), r, decide, controller.UpdateFeaturesExtent)
 	if err != nil {
 		return nil, err
 	}

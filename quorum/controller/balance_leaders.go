@@ -25,7 +25,7 @@ type BackgroundElections struct {
 func BalanceLeaders(v View, settle time.Duration) (Decision[BackgroundElections], error) {
 	e := newElectorate(v)
 	for b := range v.Image.Brokers() {
-		if state, ok := v.Liveness.HeartbeatState(b.ID); ok && v.Now.Sub(state.ServingSince) < settle {
+		if state, ok := v.Liveness.HeartbeatState(b.ID); ok && v.Now.Sub(state.UnfencedSince) < settle {
 			e.bar(b.ID)
 		}
 	}

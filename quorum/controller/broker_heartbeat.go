@@ -78,7 +78,7 @@ func BrokerHeartbeat(v View, req *controllerpb.BrokerHeartbeatRequest) (Decision
 			d.because("broker "+b.ID.String(), "%v after %v%s", next, current, wishes(req))
 		}
 		if next == stateUnfenced {
-			liveness = liveness.Serving(b.ID, v.Now)
+			liveness = liveness.Unfenced(b.ID, v.Now)
 		}
 		if current != stateFenced && (next == stateFenced || next == stateShutdownNow) {
 			liveness = liveness.Settled(b.ID, v.NextOffset+image.MetadataOffset(len(d.Records)-1))

@@ -14,8 +14,12 @@ type Extent struct {
 	Brokers []image.BrokerID
 }
 
-// lookupsMax bounds the topics that an estimate looks up; a request that names more is counted by its topics.
-const lookupsMax = 100
+const (
+	// lookupsMax bounds the topics that an estimate looks up; a request that names more is counted by its topics.
+	lookupsMax = 100
+	// itemsBeyondLookups is the number of partitions that a topic is then taken to have.
+	itemsBeyondLookups = 10
+)
 
 // departureExtent is that of taking a broker out of service. What other brokers are in does not count.
 func departureExtent(im *image.Image, id image.BrokerID) Extent {
@@ -92,11 +96,12 @@ func ApplyConfigsExtent(v View, concern Concern) Extent {
 	return Extent{Items: n}
 }
 
-// AlterConfigsExtent estimates AlterConfigs. One that is only validated decides ApplyConfigs as well.
+// AlterConfigsExtent estimates AlterConfigs. One that is only validated decides ApplyConfigs as well; what that concerns is not
+// known yet.
 func AlterConfigsExtent(v View, req *controllerpb.AlterConfigsRequest) Extent {
 	x := Extent{Items: countChanges(req)}
 	if req.GetValidateOnly() {
-		x.Items += ActivateExtent(v).Items
+		x.Items += ApplyConfigsExtent(v, Concern{Everything: true}).Items
 	}
 	return x
 }
@@ -169,6 +174,3 @@ func DeleteTopicsExtent(v View, req *controllerpb.DeleteTopicsRequest) Extent {
 	}
 	return Extent{Items: n}
 }
-
-// itemsBeyondLookups is the number of partitions that a topic is taken to have where it is not looked up.
-const itemsBeyondLookups = 10

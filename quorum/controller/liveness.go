@@ -22,8 +22,8 @@ type BrokerHeartbeatState struct {
 	// SettledOffset is an offset from which on no record put the broker into an ISR: it is fenced since then.
 	// A new incarnation must have judged its logs by an image at least as new.
 	SettledOffset image.MetadataOffset
-	// ServingSince is when this controller unfenced the broker, or when its claim began if it found it unfenced.
-	ServingSince time.Time
+	// UnfencedSince is when this controller unfenced the broker, or when its claim began if it found it unfenced.
+	UnfencedSince time.Time
 }
 
 // Liveness is the soft state of one claim: when each broker was heard and what it has applied. It is a value: updates
@@ -42,7 +42,7 @@ func NewLiveness(im *image.Image, now time.Time) Liveness {
 	lv := Liveness{lastTick: now}
 	for b := range im.Brokers() {
 		lv.states = append(lv.states, BrokerHeartbeatState{
-			Broker: b.ID, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: im.Offset(), ServingSince: now,
+			Broker: b.ID, LastContact: now, MetadataOffset: image.NoOffset, SettledOffset: im.Offset(), UnfencedSince: now,
 		})
 	}
 	return lv
@@ -129,9 +129,9 @@ func (lv Liveness) Registered(id image.BrokerID, now time.Time, settled image.Me
 	})
 }
 
-// Serving notes that the broker was unfenced.
-func (lv Liveness) Serving(id image.BrokerID, now time.Time) Liveness {
-	return lv.with(id, func(b *BrokerHeartbeatState) { b.ServingSince = now })
+// Unfenced notes that the broker was unfenced.
+func (lv Liveness) Unfenced(id image.BrokerID, now time.Time) Liveness {
+	return lv.with(id, func(b *BrokerHeartbeatState) { b.UnfencedSince = now })
 }
 
 // Settled notes the offset of the record that fenced a broker.

@@ -23,7 +23,7 @@ const (
 	frameBytesMax = 8 << 20
 	// writeBytes is how much is gathered for one write.
 	writeBytes = 256 << 10
-	// readersMax bounds the reads that go on at one time, each with its buffer.
+	// readersMax bounds the pages that are read at one time, each with its buffer.
 	readersMax = 4
 	// pieceBytes is what a piece counts in a page beside its entry.
 	pieceBytes = 128

@@ -148,7 +148,7 @@ func TestDescribeConfigs(t *testing.T) {
 		}
 		const topic, broker = metadatapb.ResourceType_RESOURCE_TYPE_TOPIC, metadatapb.ResourceType_RESOURCE_TYPE_BROKER
 		got, err := controllerpb.NewReaderApiClient(c.Client).DescribeConfigs(soon(t), &controllerpb.DescribeConfigsRequest{Resources: []*controllerpb.ConfigResource{
-			{Type: topic, Name: "t"}, {Type: broker}, {Type: broker, Name: "1"}, {Type: topic, Name: "nope"}, {Type: broker, Name: "7"}, {Type: 9, Name: "x"},
+			{Type: topic, Name: "t"}, {Type: broker}, {Type: broker, Name: "1"}, {Type: topic, Name: "nope"}, {Type: broker, Name: "7"}, {Type: broker, Name: "01"}, {Type: 9, Name: "x"},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestDescribeConfigs(t *testing.T) {
 			`2 "t" 0: min.insync.replicas=1 from 3 retention.ms=5 from 1 segment.bytes=1000 from 3`,
 			`4 "" 0: min.insync.replicas=1 from 3 segment.bytes=1000 from 3`,
 			`4 "1" 0: min.insync.replicas=1 from 3 segment.bytes=1000 from 3`,
-			`2 "nope" 3:`, `4 "7" 102:`, `9 "x" 42:`,
+			`2 "nope" 3:`, `4 "7" 102:`, `4 "01" 42:`, `9 "x" 42:`,
 		}
 		if !slices.Equal(lines, want) {
 			t.Errorf("got  %q\nwant %q", lines, want)

@@ -111,7 +111,7 @@ func amendRegistration(v View, req *controllerpb.RegisterBrokerRequest, r *regis
 	d.Records = append(d.Records, &metadatapb.Record{Kind: &metadatapb.Record_RegisterBroker{RegisterBroker: record}})
 	d.Response.RegistrationOffset = int64(offset)
 	state, _ := v.Liveness.HeartbeatState(r.id)
-	liveness := v.Liveness.Registered(r.id, v.Now, state.SettledOffset)
+	liveness := v.Liveness.Registered(r.id, v.Now, state.SettledOffset).Unfenced(r.id, state.UnfencedSince) // it serves as before
 	d.Liveness = &liveness
 	what := "registration amended"
 	if left > 0 {

@@ -57,8 +57,8 @@ func (s *Server) effective(im *image.Image, kind metadatapb.ResourceType, name s
 			return allBrokers(im), nil
 		}
 		id, err := strconv.ParseInt(name, 10, 32)
-		if err != nil {
-			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST, "broker %q is no number", name)
+		if err != nil || strconv.FormatInt(id, 10) != name {
+			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_INVALID_REQUEST, "broker %q is no number: name a broker by its id, or leave the name empty for all brokers", name)
 		}
 		if _, ok := im.Broker(image.BrokerID(id)); !ok {
 			return nil, controllerpb.NewError(controllerpb.ErrorCode_ERROR_CODE_BROKER_ID_NOT_REGISTERED, "broker %d is not registered: `quorate broker list` shows those that are", id)
